@@ -83,12 +83,13 @@ def p_mean(xt, ε̂, t, s: Schedule):
     "Mean of the step back from t, given a guess of the noise, eq. (4.8)"
     return (xt - at(s.β, t, xt)/(1 - at(s.ᾱ, t, xt)).sqrt()*ε̂)/at(s.α, t, xt).sqrt()
 
-# %% ../nbs/04_ddpm.ipynb #7d9da5ad
-def noise_loss(denoise, x0, s: Schedule, t=None, ε=None):
-    "Mean squared error of the guessed noise, eq. (4.10), at a step drawn for each row"
+# %% ../nbs/04_ddpm.ipynb #0ea63c2d
+def noise_loss(denoise, x0, s: Schedule, t=None, ε=None, error='squared'):
+    "Mean error of the guessed noise, eq. (4.10), at a step drawn for each row"
     t = torch.randint(1, s.T + 1, (len(x0),), device=x0.device) if t is None else t
     ε = torch.randn_like(x0) if ε is None else ε
-    return ((ε - denoise(q_sample(x0, t, s, ε), t))**2).mean()
+    missed = ε - denoise(q_sample(x0, t, s, ε), t)
+    return (missed**2 if error == 'squared' else missed.abs()).mean()
 
 # %% ../nbs/04_ddpm.ipynb #88f6102d
 def sigmas(s: Schedule, kind='β') -> Tensor:

@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
+WIDGET = 'application/vnd.jupyter.widget-view+json'
 
 
 def is_slow(cell): return re.search(r'^#\|\s*(slow|eval:\s*false)\b', cell.source, re.M) is not None
@@ -23,12 +24,14 @@ def run(names, slow=False):
     for name in names or [p.stem for p in chapters()]:
         path = ROOT/'nbs'/f'{Path(name).stem}.ipynb'
         nb = nbformat.read(path, as_version=4)
-        client = NotebookClient(nb, timeout=None, kernel_name='python3', store_widget_state=False,
+        client = NotebookClient(nb, timeout=None, kernel_name='python3',
                                 resources={'metadata': {'path': str(path.parent)}})
         with client.setup_kernel():
             for i, cell in enumerate(nb.cells):
                 if cell.cell_type == 'code' and (slow or not is_slow(cell)): client.execute_cell(cell, i)
         nb.metadata.pop('widgets', None)
+        for cell in nb.cells:  # a widget without its kernel shows nothing
+            if cell.cell_type == 'code': cell.outputs = [o for o in cell.outputs if WIDGET not in o.get('data', {})]
         nbformat.write(nb, path)
         subprocess.run(['nbdev_clean', '--fname', str(path)], check=True, cwd=ROOT)
         print(f'{path.name}: {path.stat().st_size/1024:.0f} KB')
