@@ -6,7 +6,7 @@
 __all__ = ['fractions', 'weights', 'Neighborhoods', 'diffusion_loss', 'train_diffusion', 'levels_of', 'generate', 'penalty',
            'combine', 'multilevel_loss', 'HardnessDial']
 
-# %% ../nbs/06_negatives.ipynb #b90cb546
+# %% ../nbs/06_negatives.ipynb #a23f774f
 from collections import Counter
 from dataclasses import dataclass
 from math import floor
@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from .ddpm import Schedule, noise_loss, walk_back
-from .drawing import colors, level_colors
+from .drawing import colors
 from .film import Denoiser
 from .inputs import Graph, InputError
 
