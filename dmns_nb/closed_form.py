@@ -20,7 +20,7 @@ from .film import Denoiser
 from .inputs import Graph, InputError
 from .negatives import combine, penalty, weights
 
-# %% ../nbs/07_closed_form.ipynb #570e6dcb
+# %% ../nbs/07_closed_form.ipynb #52294ce9
 def require_affine(denoiser):
     if not getattr(denoiser, 'affine', False):
         raise InputError('the closed form needs a denoiser that is affine in its input; walk the chain with `generate` for any other')
@@ -36,43 +36,47 @@ def affine_coefficients(denoiser: Denoiser, condition: Tensor):
 
 def step_coefficients(a: Tensor, b: Tensor, t: int, s: Schedule):
     "Factor f and offset g of one step back, eq. (7.2)"
-    k = s.β[t]/(1 - s.ᾱ[t]).sqrt()
-    return (1 - k*a)/s.α[t].sqrt(), -k*b/s.α[t].sqrt()
+    k, root = s.β[t]/(1 - s.ᾱ[t]).sqrt(), s.α[t].sqrt()
+    return torch.rsub(a*(k/root), 1/root), b*(-k/root)
 
-# %% ../nbs/07_closed_form.ipynb #108f1edf
+# %% ../nbs/07_closed_form.ipynb #2c8463f2
 class Coefficients:
     "a_t(v) and b_t(v) for many nodes and one step after the other"
     def __init__(self, denoiser: Denoiser, query: Tensor, T: int):
         require_affine(denoiser)
         self.denoiser, self.query = denoiser, query
-        steps = torch.arange(T + 1, device=query.device)
-        self.time = denoiser.condition(steps, torch.zeros_like(query[:1]))
-        self.linear = [film.fcl[1] for film in denoiser.films] if isinstance(denoiser.films[0].fcl[0], torch.nn.Identity) else None
-        if self.linear:
-            self.by_time = [self.time@l.weight.T + l.bias for l in self.linear]
-            self.by_node = [query@l.weight.T if denoiser.conditional else torch.zeros_like(query).repeat(1, 2) for l in self.linear]
+        self.time = denoiser.condition(torch.arange(T + 1, device=query.device), torch.zeros_like(query[:1]))
+        self.separable = isinstance(denoiser.films[0].fcl[0], torch.nn.Identity)
+        if self.separable:  # factor and offset of each layer, split into what time and what the node adds
+            linear, node = [film.fcl[1] for film in denoiser.films], query if denoiser.conditional else torch.zeros_like(query[:1])
+            self.by_time = [[part + one for part, one in zip((self.time@l.weight.T + l.bias).chunk(2, -1), (1, 0))] for l in linear]
+            self.by_node = [[node@w.T for w in l.weight.chunk(2, 0)] for l in linear]
 
     def at(self, t: int, rows=slice(None)):
         "The coefficients at step t for some of the nodes"
-        if not self.linear:
+        if not self.separable:
             query = self.query[rows]
             return affine_coefficients(self.denoiser, self.time[t] + query if self.denoiser.conditional else self.time[t].expand_as(query))
         a = b = None
         for time, node in zip(self.by_time, self.by_node):
-            γ, η = (time[t] + node[rows]).chunk(2, -1)
-            a, b = (γ + 1, η) if a is None else (a + γ*a, b + γ*b + η)
-        return a, b
+            scale, shift = (when[t] + (who[rows] if self.denoiser.conditional else who) for when, who in zip(time, node))
+            a, b = (scale, shift) if a is None else (scale*a, torch.addcmul(shift, scale, b))
+        return (a, b) if self.denoiser.conditional else (a.expand_as(self.query[rows]), b.expand_as(self.query[rows]))
 
-# %% ../nbs/07_closed_form.ipynb #0aba84e1
+# %% ../nbs/07_closed_form.ipynb #dba3a334
+def _levels(stops, T):
+    stops = sorted(set(stops), reverse=True)
+    if not all(0 <= t < T for t in stops): raise InputError(f'levels must lie in 0…{T-1}, not {tuple(stops)}')
+    return stops
+
 @torch.no_grad()
 def segments(
     denoiser: Denoiser, query: Tensor,   # the model; embeddings of the query nodes, a row each
     schedule: Schedule, stops,           # levels to reach
-    noise='β', chunk=2048,
+    noise='β', chunk=1024,
 ) -> dict:                               # level → F, G, S² of the way there from the next higher one (or from T)
     "The steps between levels, each composed to one, eq. (7.3)"
-    T, stops = schedule.T, sorted(set(stops), reverse=True)
-    if not all(0 <= t < T for t in stops): raise InputError(f'levels must lie in 0…{T-1}, not {tuple(stops)}')
+    T, stops = schedule.T, _levels(stops, schedule.T)
     σ2, coefficients = sigmas(schedule, noise)**2, Coefficients(denoiser, query, T)
     out = {t: tuple(torch.empty_like(query) for _ in range(3)) for t in stops}
     for start in range(0, len(query), chunk):
@@ -85,12 +89,21 @@ def segments(
             for kept, value in zip(out[low], (F, G, S2)): kept[rows] = value
     return out
 
-# %% ../nbs/07_closed_form.ipynb #ae4969ee
-def marginals(denoiser, query, schedule, stops, noise='β', chunk=2048) -> dict:  # level → mean, variance
-    "The law of the generated points at each level, eq. (7.4)"
-    m, s2, laws = 0., 1., {}
-    for t, (F, G, S2) in segments(denoiser, query, schedule, stops, noise, chunk).items():
-        m, s2 = laws[t] = F*m + G, F*F*s2 + S2
+# %% ../nbs/07_closed_form.ipynb #af5b9037
+@torch.no_grad()
+def marginals(denoiser, query, schedule, stops, noise='β', chunk=1024) -> dict:  # level → mean, variance
+    "The law of the generated points at each level, eq. (7.4); step by step, since F is not needed"
+    T, stops = schedule.T, _levels(stops, schedule.T)
+    σ2, coefficients = (sigmas(schedule, noise)**2).tolist(), Coefficients(denoiser, query, T)
+    laws = {t: (torch.empty_like(query), torch.empty_like(query)) for t in stops}
+    for start in range(0, len(query), chunk):
+        rows = slice(start, start + chunk)
+        m, s2 = torch.zeros_like(query[rows]), torch.ones_like(query[rows])
+        for t in range(T, min(stops), -1):
+            f, g = step_coefficients(*coefficients.at(t, rows), t, schedule)
+            m, s2 = torch.addcmul(g, f, m), s2.mul_(f).mul_(f).add_(σ2[t])
+            if t - 1 in laws:
+                for kept, value in zip(laws[t-1], (m, s2)): kept[rows] = value
     return laws
 
 def draw_levels(parts: dict, nodes: Tensor) -> dict:  # level → points

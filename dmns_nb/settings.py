@@ -29,12 +29,13 @@ def nearest_choice(what, value, choices):
     near = get_close_matches(str(value), choices, n=1, cutoff=.3)
     raise InputError(f'{what} cannot be {value!r}' + (f'; did you mean {near[0]!r}?' if near else f': choose one of {", ".join(choices)}'))
 
-# %% ../nbs/09_settings.ipynb #4db28f6b
+# %% ../nbs/09_settings.ipynb #ac3d5b6c
 def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
     for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr'):
         if not getattr(c, name) > 0: raise InputError(f'{name} must be greater than 0, not {getattr(c, name)}')
+    if not 0 < c.queries <= 1: raise InputError(f'queries is a share of the nodes in (0, 1], not {c.queries}')
     if not 0 <= c.dropout < 1: raise InputError(f'dropout must lie in [0, 1), not {c.dropout}')
     if len(c.weights) != len(c.fractions): raise InputError(f'{len(c.fractions)} levels need as many weights, not {len(c.weights)}')
     if c.widths[-1]%2: raise InputError(f'the last width must be even, for the time encoding, not {c.widths[-1]}')
@@ -43,7 +44,7 @@ def check_config(c):
         raise InputError('the exact diffusion loss needs an affine denoiser and the squared error: set neighbors=20 to draw neighbours')
     levels_of(c.T, c.fractions)
 
-# %% ../nbs/09_settings.ipynb #539f0e54
+# %% ../nbs/09_settings.ipynb #905b1811
 @dataclass(frozen=True, repr=False)
 class Config:
     "All settings of a run"
@@ -63,7 +64,7 @@ class Config:
     fresh: bool = True              # draw uniform negatives anew in each epoch
     link: str = 'log-sigmoid'       # or 'sigmoid', as released
     reduction: str = 'sum'          # or 'mean', as released
-    generated: object = .1          # weight of all generated negatives; of several, the best on validation is taken
+    generated: object = (.02, .2)   # weight of all generated negatives; of several, the best on validation is taken
     fractions: tuple = fractions    # levels as fractions of T, hardest first
     weights: tuple = weights        # weight of each level
     schedule: str = 'linear'        # noise schedule
@@ -74,7 +75,8 @@ class Config:
     conditional: bool = True        # tell the denoiser the query
     affine: bool = True             # False: a nonlinear denoiser, which needs the chain
     estimator: str = 'exact'        # 'exact': no draws; 'draws': a draw a link; 'chain': walk it
-    diffusion_steps: int = 2        # steps of the diffusion model in each epoch
+    queries: float = .25            # share of the nodes that negatives are generated for in an epoch, drawn anew
+    diffusion_steps: int = 1        # steps of the diffusion model in each epoch
     diffusion_lr: float = .01       # its learning rate (Adam)
     diffusion_decay: float = 0.     # its weight decay
     error: str = 'squared'          # of the guessed noise, or 'absolute'
@@ -95,9 +97,9 @@ def preset(cls: Config, name='default', **changes):
     for field in unknown: nearest_choice('a setting', field, [f.name for f in fields(cls)])
     return cls(**{**presets[name], **changes})
 
-# %% ../nbs/09_settings.ipynb #d9979d54
+# %% ../nbs/09_settings.ipynb #3fd23ecf
 _two_by_32 = dict(widths=(32, 32), norm='row', unit='all', bias=False, temperature=1., popularity=False, lr=.01, validation=0,
-                  fresh=False, generated=1., neighbors=20)
+                  fresh=False, generated=1., neighbors=20, queries=1.)
 presets = dict(
     default={},
     compact=dict(widths=(32, 32)),

@@ -64,7 +64,7 @@ class LinkModel(nn.Module):
         cost = [penalty(s, self.config.link).sum() for s in (positive, -uniform)]
         return combine(cost[0], cost[1:], len(self.v), self.config.reduction)
 
-# %% ../nbs/09_training.ipynb #6ef2ef4d
+# %% ../nbs/09_training.ipynb #dd0e41b0
 class DMNS(LinkModel):
     "An encoder with generated negatives of several levels beside the uniform ones"
     def __init__(self, split: Split, config: Config, device='cpu'):
@@ -75,30 +75,33 @@ class DMNS(LinkModel):
         self.schedule, self.levels = make_schedule(c.schedule, c.T).to(device), levels_of(c.T, c.fractions)
         self.level_weights = tuple(c.generated*w for w in c.weights)
         self.count = torch.bincount(self.v, minlength=self.graph.num_nodes).float()
+        self.register_buffer('started', torch.tensor(False, device=device))
         if c.neighbors: self.near = Neighborhoods(self.graph).to(device)
         else: self.mean = neighbor_mean(self.graph).to(device)
         self.register_buffer('table', self.near.sample(c.neighbors) if c.neighbors and not c.fresh else torch.zeros(0, device=device))
 
-    def train_diffusion(self, h: Tensor):
-        "Some steps of the diffusion model on fixed embeddings"
+    def train_diffusion(self, h: Tensor, some: Tensor):
+        "A few steps of the diffusion model on fixed embeddings; the first time, enough to have learned something"
         c = self.config
-        moments = None if c.neighbors else neighbor_moments(self.mean, h)
-        for _ in range(c.diffusion_steps):
+        moments = None if c.neighbors else [m[some] for m in neighbor_moments(self.mean, h)]
+        for _ in range(c.diffusion_steps if self.started else max(30, c.diffusion_steps)):
             if c.neighbors: loss = diffusion_loss(self.denoiser, h, self.near.sample(c.neighbors) if c.fresh else self.table, self.schedule, error=c.error)
-            else: loss = exact_diffusion_loss(self.denoiser, h, moments, self.schedule)
+            else: loss = exact_diffusion_loss(self.denoiser, h[some], moments, self.schedule)
             self.diffusion.zero_grad()
             loss.backward()
             self.diffusion.step()
-        return loss.detach()
+        self.started.fill_(True)
 
     def loss(self) -> Tensor:
         c, h = self.config, self.encoder(*self.inputs)
         fixed = h.detach().float()
-        self.train_diffusion(fixed)
+        some = torch.randperm(len(h), device=h.device)[:max(1, round(c.queries*len(h)))]
+        self.train_diffusion(fixed, some)
         positive, uniform = self.scores(h)
         if c.estimator == 'exact':
-            laws = marginals(self.denoiser, fixed, self.schedule, self.levels, c.noise)
-            return expected_loss(positive, uniform, c.temperature*h, laws, self.count, self.level_weights, c.link, c.reduction)
+            laws = marginals(self.denoiser, fixed[some], self.schedule, self.levels, c.noise)
+            count = self.count[some]*len(h)/len(some)
+            return expected_loss(positive, uniform, c.temperature*h[some], laws, count, self.level_weights, c.link, c.reduction)
         points = self.draw(fixed, self.v)
         generated = [c.temperature*(h[self.v]*points[t]).sum(1) for t in self.levels]
         return multilevel_loss(positive, uniform, generated, self.level_weights, c.link, c.reduction)
