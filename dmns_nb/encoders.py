@@ -6,11 +6,10 @@
 __all__ = ['SparseMatrix', 'EdgeList', 'propagation', 'Linear', 'GCNLayer', 'SAGELayer', 'GATLayer', 'Encoder', 'link_loss',
            'score_rows', 'train_uniform']
 
-# %% ../nbs/03_encoders.ipynb #9a1411fe
+# %% ../nbs/03_encoders.ipynb #fdf06fcb
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv
 
 from .graphs import Split
 from .inputs import Graph, InputError
@@ -76,7 +75,7 @@ class Linear(nn.Module):
         y = x@self.weight
         return y if self.bias is None else y + self.bias
 
-# %% ../nbs/03_encoders.ipynb #75d9e921
+# %% ../nbs/03_encoders.ipynb #ec1240ce
 class GCNLayer(nn.Module):
     "A step of graph convolution"
     def __init__(self, width_in, width, bias=True):
@@ -97,6 +96,7 @@ class GATLayer(nn.Module):
     def __init__(self, width_in, width, bias=True, heads=3, concat=True):
         super().__init__()
         self.linear = Linear(width_in, heads*width, bias=False)
+        from torch_geometric.nn import GATConv  # slow to import, and only needed here
         self.conv = GATConv(width_in, width, heads=heads, concat=concat, bias=bias)
         self.conv.lin = nn.Identity()  # done before, by ours, which takes sparse features
     def forward(self, x, edge_index): return self.conv(self.linear(x), edge_index)

@@ -6,7 +6,7 @@
 __all__ = ['fractions', 'weights', 'Neighborhoods', 'diffusion_loss', 'train_diffusion', 'levels_of', 'generate', 'penalty',
            'combine', 'multilevel_loss', 'HardnessDial']
 
-# %% ../nbs/06_negatives.ipynb #a23f774f
+# %% ../nbs/06_negatives.ipynb #44cf5f48
 from collections import Counter
 from dataclasses import dataclass
 from math import floor
@@ -14,7 +14,6 @@ from math import floor
 import torch
 import torch.nn.functional as F
 import matplotlib.pyplot as plt
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from .ddpm import Schedule, noise_loss, walk_back
@@ -110,7 +109,7 @@ def multilevel_loss(
     costs = [w*penalty(-s, link).sum() for w, s in zip(weights, generated)]
     return combine(penalty(positive, link).sum(), [penalty(-uniform, link).sum(), *costs], len(positive), reduction)
 
-# %% ../nbs/06_negatives.ipynb #313f43bc
+# %% ../nbs/06_negatives.ipynb #560452c7
 @dataclass
 class HardnessDial:
     "Generated negatives of one query at any step, as a picture or with a slider"
@@ -122,6 +121,7 @@ class HardnessDial:
     seed: int = 0
 
     def __post_init__(self):
+        from sklearn.decomposition import PCA
         self.flat = PCA(2, random_state=0).fit(self.h.numpy())
         self.cache = {}
 

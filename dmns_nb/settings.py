@@ -44,7 +44,7 @@ def check_config(c):
         raise InputError('the exact diffusion loss needs an affine denoiser and the squared error: set neighbors=20 to draw neighbours')
     levels_of(c.T, c.fractions)
 
-# %% ../nbs/09_settings.ipynb #905b1811
+# %% ../nbs/09_settings.ipynb #02a9c552
 @dataclass(frozen=True, repr=False)
 class Config:
     "All settings of a run"
@@ -52,9 +52,9 @@ class Config:
     encoder: str = 'gcn'            # 'gcn', 'gat' or 'sage'
     widths: tuple = (128, 64)       # of the encoder's layers
     norm: str = 'sym'               # how a GCN weighs neighbours: 'sym' or 'row'
-    unit: str = 'last'              # unit-length embeddings: 'none', 'last' or 'all' layers
+    unit: str = 'all'               # unit-length embeddings: 'none', 'last' or 'all' layers
     bias: bool = True               # in the encoder's layers
-    dropout: float = .1             # between them
+    dropout: float = .3             # between them
     temperature: float = 3.         # scores are dot products times this
     popularity: bool = True         # add the nodes' log degrees to the score, their weight learned
     lr: float = .01                 # of the encoder (Adam)
@@ -97,8 +97,8 @@ def preset(cls: Config, name='default', **changes):
     for field in unknown: nearest_choice('a setting', field, [f.name for f in fields(cls)])
     return cls(**{**presets[name], **changes})
 
-# %% ../nbs/09_settings.ipynb #3fd23ecf
-_two_by_32 = dict(widths=(32, 32), norm='row', unit='all', bias=False, temperature=1., popularity=False, lr=.01, validation=0,
+# %% ../nbs/09_settings.ipynb #e1b97363
+_two_by_32 = dict(widths=(32, 32), norm='row', bias=False, dropout=.1, temperature=1., popularity=False, lr=.01, validation=0,
                   fresh=False, generated=1., neighbors=20, queries=1.)
 presets = dict(
     default={},

@@ -6,8 +6,8 @@
 __all__ = ['methods', 'pair_scores', 'LinkModel', 'DMNS', 'expected_map', 'validation_rows', 'State', 'identity_of', 'fit',
            'progress', 'Run', 'Config']
 
-# %% ../nbs/09_training.ipynb #243c0de0
-import sys, time
+# %% ../nbs/09_training.ipynb #b70da897
+import os, sys, time
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,10 +30,10 @@ from .settings import Config, load_saved, pick_device, save_atomically
 
 _all_ = ['Config']
 
-# %% ../nbs/09_training.ipynb #a5b01f17
+# %% ../nbs/09_training.ipynb #e4328078
 def pair_scores(z: Tensor, bias: Tensor, v: Tensor, u: Tensor) -> Tensor:
     "Scores of pairs, eq. (9.1)"
-    return (z[v]*z[u]).sum(-1) + bias[v] + bias[u]
+    return (z[v]*z[u]).sum(-1) + bias[u]
 
 # %% ../nbs/09_training.ipynb #1d8371ef
 class LinkModel(nn.Module):
@@ -64,7 +64,7 @@ class LinkModel(nn.Module):
         cost = [penalty(s, self.config.link).sum() for s in (positive, -uniform)]
         return combine(cost[0], cost[1:], len(self.v), self.config.reduction)
 
-# %% ../nbs/09_training.ipynb #dd0e41b0
+# %% ../nbs/09_training.ipynb #9239e84b
 class DMNS(LinkModel):
     "An encoder with generated negatives of several levels beside the uniform ones"
     def __init__(self, split: Split, config: Config, device='cpu'):
@@ -85,7 +85,9 @@ class DMNS(LinkModel):
         c = self.config
         moments = None if c.neighbors else [m[some] for m in neighbor_moments(self.mean, h)]
         for _ in range(c.diffusion_steps if self.started else max(30, c.diffusion_steps)):
-            if c.neighbors: loss = diffusion_loss(self.denoiser, h, self.near.sample(c.neighbors) if c.fresh else self.table, self.schedule, error=c.error)
+            if c.neighbors:
+                drawn = self.near.sample(c.neighbors) if c.fresh else self.table
+                loss = diffusion_loss(self.denoiser, h, drawn, self.schedule, error=c.error)
             else: loss = exact_diffusion_loss(self.denoiser, h[some], moments, self.schedule)
             self.diffusion.zero_grad()
             loss.backward()
@@ -175,18 +177,19 @@ def _epoch(state: State, questions: Tensor, k: int):
         value = (expected_map(scores, k) if config.validation else metric_values(scores)['map'].mean()).item()
     return loss.item()/(len(model.v) if config.reduction == 'sum' else 1), value, dict(h=h, z=z, bias=bias)
 
-# %% ../nbs/09_training.ipynb #a24d5df7
+# %% ../nbs/09_training.ipynb #f9f6a02a
 def fit(
     split: Split,            # what to train on
     config: Config = None,   # settings; `Config()` when not given
     checkpoint=None,         # file to save progress to
     resume=False,            # go on from that file if it is there
     quiet=True,              # no progress bar, no log lines
-    save_every=30.,          # seconds between checkpoints
+    save_every=None,         # seconds between checkpoints; $DMNS_SAVE_EVERY, else 30
     **changes,               # settings to replace
 ):                           # → Run
     "Train a link predictor"
     config = replace(config or Config(), **changes)
+    save_every = float(os.environ.get('DMNS_SAVE_EVERY', 30)) if save_every is None else save_every
     if not isinstance(config.generated, (int, float)): return _fit_best(split, config, checkpoint, resume, quiet, save_every)
     device = pick_device(config.device)
     questions, identity = validation_rows(split, config.validation).to(device), identity_of(split, config)
@@ -238,7 +241,7 @@ def _fit_best(split, config, checkpoint, resume, quiet, save_every):
     best.seconds = sum(run.seconds for run in runs)
     return best
 
-# %% ../nbs/09_training.ipynb #28445591
+# %% ../nbs/09_training.ipynb #7d299369
 @dataclass(repr=False)
 class Run:
     "A trained link predictor"
@@ -280,12 +283,13 @@ class Run:
         "Test metrics with their intervals"
         return evaluate(self.score_rows(self.split.test), link_ids(self.split.test, self.split.graph.num_nodes))
     def __repr__(self):
-        return f'{self.config.method} on {self.split.graph.name}: MAP {self.metrics["map"]}, best of {len(self.history)} epochs at {self.best_epoch}, {self.seconds:.1f} s'
+        return (f'{self.config.method} on {self.split.graph.name}: MAP {self.metrics["map"]}, '
+                f'best of {len(self.history)} epochs at {self.best_epoch}, {self.seconds:.1f} s')
 
-# %% ../nbs/09_training.ipynb #b6a1085b
+# %% ../nbs/09_training.ipynb #752e80f5
 @patch
 def score(self: Run, pairs) -> Tensor:
-    "Scores of pairs of nodes given by id or name"
+    "Scores of pairs of nodes given by id or name, the first of each being the query"
     index = self.split.graph.index
     v, u = torch.tensor([[index(a), index(b)] for a, b in pairs]).T
     return pair_scores(self.embeddings.cpu(), self.bias.cpu(), v, u)
