@@ -140,7 +140,7 @@ def exact_diffusion_loss(
     a, b = affine_coefficients(denoiser, denoiser.condition(t, h))
     return ((1 - a*(1 - ᾱ).sqrt())**2 + ᾱ*a*a*M2 + 2*ᾱ.sqrt()*a*b*M1 + b*b).mean()
 
-# %% ../nbs/07_closed_form.ipynb #85c7520d
+# %% ../nbs/07_closed_form.ipynb #d24f3f52
 def expected_penalty(mean: Tensor, var: Tensor, link='log-sigmoid', points=8) -> Tensor:
     "Expected cost of a normal score that ought to be low, eq. (7.7)"
     ξ, ω = (torch.as_tensor(q, dtype=mean.dtype, device=mean.device) for q in np.polynomial.hermite.hermgauss(points))
@@ -152,10 +152,13 @@ def expected_loss(
     h: Tensor, laws: dict,               # embeddings of the query nodes; mean and variance at each level, from `marginals`
     count: Tensor,                       # how many of the links start at each query node
     weights=weights, link='log-sigmoid', reduction='sum', points=8,
+    levels=None,                         # the level that each weight is for; those of `laws` from the hardest when not given
 ) -> Tensor:
     "The expectation of the encoder's loss (6.6) over the generated negatives"
+    levels = sorted(laws) if levels is None else levels
+    if len(levels) != len(weights): raise InputError(f'{len(levels)} levels need as many weights, not {len(weights)}')
     costs = [w*(count*expected_penalty((h*m).sum(-1), (h*h*s2).sum(-1), link, points)).sum()
-             for w, (m, s2) in zip(weights, (laws[t] for t in sorted(laws)))]
+             for w, (m, s2) in zip(weights, (laws[t] for t in levels))]
     return combine(penalty(positive, link).sum(), [penalty(-uniform, link).sum(), *costs], len(positive), reduction)
 
 # %% ../nbs/07_closed_form.ipynb #8cad8efd

@@ -83,9 +83,10 @@ def p_mean(xt, ε̂, t, s: Schedule):
     "Mean of the step back from t, given a guess of the noise, eq. (4.8)"
     return (xt - at(s.β, t, xt)/(1 - at(s.ᾱ, t, xt)).sqrt()*ε̂)/at(s.α, t, xt).sqrt()
 
-# %% ../nbs/04_ddpm.ipynb #0ea63c2d
+# %% ../nbs/04_ddpm.ipynb #09201340
 def noise_loss(denoise, x0, s: Schedule, t=None, ε=None, error='squared'):
     "Mean error of the guessed noise, eq. (4.10), at a step drawn for each row"
+    if error not in ('squared', 'absolute'): raise InputError(f"error must be 'squared' or 'absolute', not {error!r}")
     t = torch.randint(1, s.T + 1, (len(x0),), device=x0.device) if t is None else t
     ε = torch.randn_like(x0) if ε is None else ε
     missed = ε - denoise(q_sample(x0, t, s, ε), t)

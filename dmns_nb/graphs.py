@@ -126,7 +126,7 @@ def split_links(
     rows = [torch.cat([p, draw_candidates(graph, p[:, 0], candidates, generator)], 1) for p in both_ends]
     return Split(graph, parts[2][pair_keys(*parts[2].T, graph.num_nodes).argsort()], *rows, f'seed {seed}')
 
-# %% ../nbs/01_graphs.ipynb #82b47651
+# %% ../nbs/01_graphs.ipynb #65491e64
 @patch
 def leaks(self: Split) -> dict:
     "Pairs that break a rule, by the rule they break"
@@ -137,7 +137,7 @@ def leaks(self: Split) -> dict:
         rows = getattr(self, part)
         note(f'is in the training graph and in {part}', rows[self.train_graph.has_link(rows[:, 0], rows[:, 1]), :2])
         pairs = torch.stack([rows[:, :1].expand_as(rows[:, 2:]), rows[:, 2:]], -1).flatten(0, 1)
-        note(f'is a candidate in {part} but a link', pairs[self.graph.has_link(*pairs.T) | (pairs[:, 0] == pairs[:, 1])])
+        note(f'is a candidate in {part} but a link, or the query itself', pairs[self.graph.has_link(*pairs.T) | (pairs[:, 0] == pairs[:, 1])])
     both = torch.isin(pair_keys(*self.test[:, :2].T, n), pair_keys(*self.val[:, :2].T, n))
     note('is in val and, in one direction or the other, in test', self.test[both, :2])
     return found

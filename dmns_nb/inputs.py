@@ -5,11 +5,13 @@
 # %% auto #0
 __all__ = ['InputError', 'pair_keys', 'Graph', 'graph_from_edges', 'synth_graph', 'read_arrays', 'read_npz', 'read_table']
 
-# %% ../nbs/00_inputs.ipynb #c7c9638d
+# %% ../nbs/00_inputs.ipynb #3157d07c
 import hashlib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from io import StringIO
+from pathlib import Path
 from warnings import filterwarnings
 from zipfile import BadZipFile
 
@@ -54,16 +56,17 @@ class Graph:
                  f'features ({filled/max(self.features.numel(), 1):.1%} of them non-zero)', *self.notes]
         return '\n  '.join(lines)
 
-# %% ../nbs/00_inputs.ipynb #670932d7
+# %% ../nbs/00_inputs.ipynb #1ed8ce22
 def _node_ids(edges, names):
     "Edges as an m × 2 array of node ids, with the names of the nodes if they have any"
     edges = np.asarray(edges.cpu() if isinstance(edges, Tensor) else edges)
     if edges.size == 0: raise InputError('the graph has no links: nothing can be learned from it')
     if edges.ndim != 2 or edges.shape[1] != 2:
         raise InputError(f'edges must be rows of two nodes each, not an array of shape {edges.shape}')
+    if edges.dtype.kind == 'O' and all(isinstance(e, (int, np.integer)) for e in edges.ravel()): edges = edges.astype(np.int64)
     if edges.dtype.kind in 'OUS':
         edges = edges.astype(str)
-        names = sorted(set(edges.ravel())) if names is None else names
+        names = sorted(set(edges.ravel().tolist())) if names is None else names
         place = {name: i for i, name in enumerate(names)}
         unknown = next((e for e in edges.ravel() if e not in place), None)
         if unknown is not None: raise InputError(f'an edge names {unknown!r}, which is not among the given names')
@@ -74,7 +77,7 @@ def _node_ids(edges, names):
     if edges.min() < 0: raise InputError(f'node ids start at 0, but an edge names node {int(edges.min())}')
     return edges.astype(np.int64), names
 
-# %% ../nbs/00_inputs.ipynb #8ef1a38b
+# %% ../nbs/00_inputs.ipynb #d9b6b776
 def _csr(crow, col, values, shape):
     "A sparse CSR tensor, its parts checked: a wrong index would read foreign memory"
     crow, col = (torch.as_tensor(x).long() for x in (crow, col))
@@ -87,7 +90,8 @@ def _feature_matrix(features, num_nodes):
         ids = torch.arange(num_nodes + 1)
         return _csr(ids, ids[:-1], torch.ones(num_nodes), (num_nodes, num_nodes)), ('no features given: every node has a one-hot feature of its own',)
     if hasattr(features, 'tocsr'):  # scipy
-        m = features.tocsr()
+        m = features.tocsr().copy()
+        m.sum_duplicates()
         features = _csr(m.indptr, m.indices, m.data, m.shape)
     if not isinstance(features, Tensor): features = torch.as_tensor(np.asarray(features, dtype=np.float32))
     if features.ndim != 2: raise InputError(f'features must be a matrix, a row a node, not of shape {tuple(features.shape)}')
@@ -97,7 +101,7 @@ def _feature_matrix(features, num_nodes):
     if not values.isfinite().all(): raise InputError('features hold NaN or infinite values: replace or drop them first')
     return features, ()
 
-# %% ../nbs/00_inputs.ipynb #c1f40b6c
+# %% ../nbs/00_inputs.ipynb #f063917e
 def graph_from_edges(
     edges,               # m × 2 node ids, or names
     features=None,       # n rows: array, tensor or scipy sparse; one-hot when there are none
@@ -107,7 +111,13 @@ def graph_from_edges(
     name='graph',        # what to call the graph
 ) -> Graph:
     "A `Graph` from pairs of nodes"
+    if names is not None:
+        names = [str(x) for x in names]
+        if len(set(names)) < len(names): raise InputError('two nodes have the same name')
+    given = names is not None
     edges, names = _node_ids(edges, names)
+    if names and not given and not (features is None and labels is None):
+        raise InputError('edges are given by name: give names= too, in the order of the rows of features and labels')
     count = lambda rows: None if rows is None else rows.shape[0] if hasattr(rows, 'shape') else len(rows)
     sizes = dict(features=count(features), names=count(names), labels=count(labels), num_nodes=num_nodes)
     sizes = {what: n for what, n in sizes.items() if n is not None}
@@ -122,7 +132,6 @@ def graph_from_edges(
     links = np.unique(np.sort(edges, axis=1), axis=0)
     for count, what in ((loops.sum(), 'self-loops dropped'), (len(edges) - directed, 'repeated links dropped')):
         if count: notes += (f'{count:,} {what}',)
-    if names is not None: names = [str(x) for x in names]
     return Graph(torch.from_numpy(links), features, names, None if labels is None else torch.as_tensor(labels), name, notes)
 
 # %% ../nbs/00_inputs.ipynb #0d4edbd1
@@ -190,12 +199,16 @@ def read_npz(path) -> dict:
     names = data['names'].tolist() if 'names' in data else None
     return dict(edges=data['links'], features=features, names=names, labels=data.get('labels'))
 
-# %% ../nbs/00_inputs.ipynb #2b12afb9
+# %% ../nbs/00_inputs.ipynb #8a5e4b18
 _headers = {'source', 'target', 'src', 'dst', 'from', 'to', 'u', 'v', 'node1', 'node2', 'node_1', 'node_2', 'id1', 'id2'}
 
 def read_table(path) -> dict:
     "What `graph_from_edges` needs, from a .csv or .tsv list of links"
-    try: table = pd.read_csv(path, sep='\t' if path.suffix == '.tsv' else ',', header=None, dtype=str, comment='#', skipinitialspace=True)
+    path = Path(path)
+    try:
+        lines = [line for line in path.read_text(encoding='utf-8').splitlines(True) if not line.startswith('#')]
+        table = pd.read_csv(StringIO(''.join(lines)), sep='\t' if path.suffix == '.tsv' else ',', header=None, dtype=str,
+                            skipinitialspace=True, keep_default_na=False, na_values=[''])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         raise InputError(f'{path} cannot be read as a table of links: {e}') from e
     if table.shape[1] < 2: raise InputError(f'{path} needs two columns, the two ends of each link; it has {table.shape[1]}')

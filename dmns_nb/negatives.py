@@ -109,7 +109,7 @@ def multilevel_loss(
     costs = [w*penalty(-s, link).sum() for w, s in zip(weights, generated)]
     return combine(penalty(positive, link).sum(), [penalty(-uniform, link).sum(), *costs], len(positive), reduction)
 
-# %% ../nbs/06_negatives.ipynb #560452c7
+# %% ../nbs/06_negatives.ipynb #9de05143
 @dataclass
 class HardnessDial:
     "Generated negatives of one query at any step, as a picture or with a slider"
@@ -135,11 +135,11 @@ class HardnessDial:
         return self.cache[v]
 
     def nearest(self, query, t, k=6) -> list:
-        "Names of the nodes that are nearest to most of the generated points"
+        "Names of the nodes that are most often the nearest to a generated point"
         closest = torch.cdist(self.walk(query)[t], self.h).argmin(1).tolist()
         return [self.graph.names[v] if self.graph.names else str(v) for v, _ in Counter(closest).most_common(k)]
 
-# %% ../nbs/06_negatives.ipynb #7a60ed3b
+# %% ../nbs/06_negatives.ipynb #222e0cb6
 from fastcore.basics import patch
 
 @patch
@@ -159,7 +159,7 @@ def draw(self: HardnessDial, query, t):
     v = self.graph.index(query)
     fig, (left, middle, right) = plt.subplots(1, 3, figsize=(7, 2.6), width_ratios=(3, 3, 2))
     self.draw_map(query, t, left)
-    left.set_title(f'{query.removeprefix("python3-")}, t = {t}')
+    left.set_title(f'{str(query).removeprefix("python3-")}, t = {t}')
     shared = dict(bins=40, range=(0, 4), density=True, alpha=.6)
     for x, color, label in ((self.h[self.graph.neighbors(v)], colors['neighbor'], 'neighbours'), (self.h, colors['uniform'], 'all nodes'),
                             (self.walk(query)[t], colors['dmns'], 'generated')):
@@ -170,16 +170,18 @@ def draw(self: HardnessDial, query, t):
     right.text(0, 1, 'nearest to them\n\n' + '\n'.join(n.removeprefix('python3-') for n in self.nearest(query, t)), va='top', fontsize=9)
     return fig
 
-# %% ../nbs/06_negatives.ipynb #039f6cab
+# %% ../nbs/06_negatives.ipynb #015c2da1
 @patch
 def widget(self: HardnessDial, names=('python3-matplotlib', 'python3-django', 'python3-numpy', 'python3-requests')):
     "A slider over t and a choice of queries, around `draw`"
     from IPython.display import display
     from ipywidgets import Combobox, HBox, IntSlider, VBox, interactive_output
     t = IntSlider(value=self.schedule.T//10, min=0, max=self.schedule.T, description='stop at t')
-    query = Combobox(value=names[0], options=list(self.graph.names or names), description='query', continuous_update=False)
+    options = list(self.graph.names or map(str, range(self.graph.num_nodes)))
+    start = next((n for n in names if n in options), options[0])
+    query = Combobox(value=start, options=options, description='query', continuous_update=False)
     def show(query, t):
-        try: fig = self.draw(query, t)
+        try: fig = self.draw(query if self.graph.names or not query.isdigit() else int(query), t)
         except InputError as e: return print(e)
         display(fig)
         plt.close(fig)

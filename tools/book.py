@@ -50,6 +50,7 @@ def readme_text(index):
         if c.cell_type != 'code': continue
         c.source = '\n'.join(line for line in c.source.splitlines() if not line.startswith('#|')).strip()
         c.outputs = [o for o in c.outputs if 'image/png' not in o.get('data', {})]
+        for o in c.outputs: o.get('data', {}).pop('text/html', None)  # the plain form reads better in a README
     text, _ = MarkdownExporter().from_notebook_node(nb)
     text = re.sub(r'\]\(([\w-]+\.ipynb)', r'](nbs/\1', text)
     text = re.sub(r'\]\(images/', '](nbs/images/', text)
