@@ -64,7 +64,7 @@ class LinkModel(nn.Module):
         cost = [penalty(s, self.config.link).sum() for s in (positive, -uniform)]
         return combine(cost[0], cost[1:], len(self.v), self.config.reduction)
 
-# %% ../nbs/09_training.ipynb #9239e84b
+# %% ../nbs/09_training.ipynb #3bf0007a
 class DMNS(LinkModel):
     "An encoder with generated negatives of several levels beside the uniform ones"
     def __init__(self, split: Split, config: Config, device='cpu'):
@@ -103,7 +103,7 @@ class DMNS(LinkModel):
         if c.estimator == 'exact':
             laws = marginals(self.denoiser, fixed[some], self.schedule, self.levels, c.noise)
             count = self.count[some]*len(h)/len(some)
-            return expected_loss(positive, uniform, c.temperature*h[some], laws, count, self.level_weights, c.link, c.reduction)
+            return expected_loss(positive, uniform, c.temperature*h[some], laws, count, self.level_weights, c.link, c.reduction, levels=self.levels)
         points = self.draw(fixed, self.v)
         generated = [c.temperature*(h[self.v]*points[t]).sum(1) for t in self.levels]
         return multilevel_loss(positive, uniform, generated, self.level_weights, c.link, c.reduction)
