@@ -225,6 +225,7 @@ d = { 'settings': { 'branch': 'main',
                                   'dmns_nb.training.expected_map': ('training.html#expected_map', 'dmns_nb/training.py'),
                                   'dmns_nb.training.fit': ('training.html#fit', 'dmns_nb/training.py'),
                                   'dmns_nb.training.identity_of': ('training.html#identity_of', 'dmns_nb/training.py'),
+                                  'dmns_nb.training.make_denoiser': ('training.html#make_denoiser', 'dmns_nb/training.py'),
                                   'dmns_nb.training.pair_scores': ('training.html#pair_scores', 'dmns_nb/training.py'),
                                   'dmns_nb.training.progress': ('training.html#progress', 'dmns_nb/training.py'),
                                   'dmns_nb.training.validation_rows': ('training.html#validation_rows', 'dmns_nb/training.py')}}}

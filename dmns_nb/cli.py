@@ -6,7 +6,7 @@
 __all__ = ['peak_memory', 'versions', 'record', 'user_errors', 'load_split', 'summary', 'dmns_train', 'seconds_per_epoch',
            'dmns_bench', 'draw_demo', 'dmns_demo']
 
-# %% ../nbs/18_cli.ipynb #4769573e
+# %% ../nbs/18_cli.ipynb #c770695a
 import platform, resource, sys, time
 from dataclasses import replace
 from functools import wraps
@@ -26,9 +26,9 @@ from .graphs import load_graph, read_split, split_links
 from .inputs import InputError
 from .ranking import harden, link_ids, paired_difference
 from .settings import Config
-from .training import Run, State, fit, validation_rows
+from .training import Run, State, fit, identity_of, validation_rows
 
-# %% ../nbs/18_cli.ipynb #2f0b8483
+# %% ../nbs/18_cli.ipynb #b8069d17
 def peak_memory() -> float:
     "The most memory this process has held, in MB"
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -40,7 +40,7 @@ def versions() -> dict:
 
 def record(run: Run, split_name: str) -> dict:
     "All there is to say of a run, as plain values"
-    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(run.config).items()}
+    settings = identity_of(run.split, run.config)['config']
     return dict(dataset=run.split.graph.name, split=split_name, seed=run.config.seed, config=settings,
                 metrics={k: dict(mean=e.mean, low=e.low, high=e.high) for k, e in run.metrics.items()},
                 validation=run.validation, epochs=len(run.history), best_epoch=run.best_epoch, seconds=run.seconds,
