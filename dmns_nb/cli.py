@@ -6,7 +6,7 @@
 __all__ = ['peak_memory', 'versions', 'record', 'user_errors', 'load_split', 'summary', 'dmns_train', 'seconds_per_epoch',
            'dmns_bench', 'draw_demo', 'dmns_demo']
 
-# %% ../nbs/18_cli.ipynb #c770695a
+# %% ../nbs/18_cli.ipynb #53404de0
 import platform, resource, sys, time
 from dataclasses import replace
 from functools import wraps
@@ -26,7 +26,7 @@ from .graphs import load_graph, read_split, split_links
 from .inputs import InputError
 from .ranking import harden, link_ids, paired_difference
 from .settings import Config
-from .training import Run, State, fit, identity_of, validation_rows
+from .training import Run, State, fit, identity_of
 
 # %% ../nbs/18_cli.ipynb #b8069d17
 def peak_memory() -> float:
@@ -70,14 +70,14 @@ def summary(records) -> pd.DataFrame:
     return pd.DataFrame({key: {name: show([m[k]['mean'] for m in ms]) for k, name in (('map', 'MAP'), ('ndcg', 'NDCG'), ('hits@1', 'Hits@1'))}
                          for key, ms in rows.items()}).T
 
-# %% ../nbs/18_cli.ipynb #97a746e0
+# %% ../nbs/18_cli.ipynb #923ac0ae
 @call_parse
 @user_errors
 def dmns_train(
     dataset: str = 'debian',       # debian, cora, citeseer, cs, actor, or a .npz, .csv or .tsv file
     root: str = None,              # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
     split: str = None,             # file of a split; made here when not given
-    method: str = 'dmns',          # dmns, or gcn: uniform negatives only
+    method: str = 'dmns',          # dmns; gcn, pyg: uniform negatives; pns, dns, mcns, gvae, arvga, graphgan, kbgan, seal, scaled
     encoder: str = 'gcn',          # gcn, gat or sage
     preset: str = 'default',       # default, compact, paper or released
     seeds: int = 1,                # how many runs, with seeds 0, 1, …
@@ -104,16 +104,15 @@ def dmns_train(
         if json: Path(json).write_text(dumps(records, indent=1) + '\n')
     print(f'\n{summary(records).to_string()}')
 
-# %% ../nbs/18_cli.ipynb #7dd46c32
+# %% ../nbs/18_cli.ipynb #71afd73b
 def seconds_per_epoch(data, config: Config, epochs=8, warm=2) -> float:
     "The fastest epoch after some to warm up, validation included"
-    from dmns_nb.training import _epoch
-    spent, questions = [], validation_rows(data, config.validation)
+    spent = []
     with torch.random.fork_rng():
         state = State(data, config, torch.device('cpu'))
         for i in range(warm + epochs):
             start = time.perf_counter()
-            _epoch(state, questions, data.candidates)
+            state.advance()
             if i >= warm: spent.append(time.perf_counter() - start)
     return min(spent)
 
