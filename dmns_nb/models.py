@@ -135,7 +135,7 @@ class DMNS(LinkModel):
 
     def result(self) -> dict: return super().result() | dict(denoiser={k: v.clone() for k, v in self.denoiser.state_dict().items()})
 
-# %% ../nbs/09_models.ipynb #df8a88a1
+# %% ../nbs/09_models.ipynb #4f1103e1
 @patch
 def train_diffusion(self: DMNS, h: Tensor, some: Tensor):
     "A few steps of the diffusion model on fixed embeddings; the first time, enough to have learned something"
@@ -157,16 +157,24 @@ def draw(self: DMNS, h: Tensor, nodes: Tensor) -> dict:
     return draw_levels(segments(self.denoiser, h, self.schedule, self.levels, c.noise), nodes)
 
 @patch
+def blurred_neighbors(self: DMNS, h: Tensor, some: Tensor) -> dict:
+    "The law of a neighbour's embedding with the noise of each level, taken as normal: what DMNS would generate had it nothing to learn"
+    M1, M2 = (m[some] for m in neighbor_moments(self.mean, h))
+    ᾱ = self.schedule.ᾱ
+    return {t: (ᾱ[t].sqrt()*M1, ᾱ[t]*(M2 - M1*M1).clamp(min=0) + 1 - ᾱ[t]) for t in self.levels}
+
+@patch
 def loss(self: DMNS, at=slice(None)) -> Tensor:
     "The loss (6.6) of all links, or of some and as much more, after the turn of the diffusion model"
     c, h = self.config, self.encode()
     fixed = h.detach().float()
     some = torch.randperm(len(h), device=h.device)[:max(1, round(c.queries*len(h)))]
-    self.train_diffusion(fixed, some)
+    if c.learned: self.train_diffusion(fixed, some)
     positive, uniform = self.scores(h, at)
+    if not c.uniform: uniform = uniform[:0]
     more = len(self.v)/len(positive)
     if c.estimator == 'exact':
-        laws = marginals(self.denoiser, fixed[some], self.schedule, self.levels, c.noise)
+        laws = marginals(self.denoiser, fixed[some], self.schedule, self.levels, c.noise) if c.learned else self.blurred_neighbors(fixed, some)
         count = self.count[some]*len(h)/len(some)/more
         return more*expected_loss(positive, uniform, c.temperature*h[some], laws, count, self.level_weights, c.link, c.reduction, levels=self.levels)
     points = self.draw(fixed, self.v[at])

@@ -31,23 +31,25 @@ def nearest_choice(what, value, choices):
     near = get_close_matches(str(value), choices, n=1, cutoff=.3)
     raise InputError(f'{what} cannot be {value!r}' + (f'; did you mean {near[0]!r}?' if near else f': choose one of {", ".join(choices)}'))
 
-# %% ../nbs/09_settings.ipynb #f187f030
+# %% ../nbs/09_settings.ipynb #de8f4b5c
 def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
     for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr'):
-        if not getattr(c, name) > 0: raise InputError(f'{name} must be greater than 0, not {getattr(c, name)}')
+        values = getattr(c, name)
+        if not all(v > 0 for v in (values if isinstance(values, (tuple, list)) else [values])): raise InputError(f'{name} must be greater than 0, not {values}')
     if c.batch < 0: raise InputError(f'batch is a number of links, or 0 for all, not {c.batch}')
     if not 0 < c.queries <= 1: raise InputError(f'queries is a share of the nodes in (0, 1], not {c.queries}')
     if not 0 <= c.dropout < 1: raise InputError(f'dropout must lie in [0, 1), not {c.dropout}')
     if len(c.weights) != len(c.fractions): raise InputError(f'{len(c.fractions)} levels need as many weights, not {len(c.weights)}')
     if c.widths[-1]%2: raise InputError(f'the last width must be even, for the time encoding, not {c.widths[-1]}')
+    if not c.learned and (c.estimator != 'exact' or c.neighbors): raise InputError("learned=False needs estimator='exact' and neighbors=0")
     if c.estimator != 'chain' and not c.affine: raise InputError("a denoiser that is not affine needs estimator='chain'")
     if c.neighbors == 0 and not (c.affine and c.error == 'squared'):
         raise InputError('the exact diffusion loss needs an affine denoiser and the squared error: set neighbors=20 to draw neighbours')
     levels_of(c.T, c.fractions)
 
-# %% ../nbs/09_settings.ipynb #3a4336cd
+# %% ../nbs/09_settings.ipynb #7885bc1a
 @dataclass(frozen=True, repr=False)
 class Config:
     "All settings of a run"
@@ -57,8 +59,8 @@ class Config:
     norm: str = 'sym'               # how a GCN weighs neighbours: 'sym' or 'row'
     unit: str = 'all'               # unit-length embeddings: 'none', 'last' or 'all' layers
     bias: bool = True               # in the encoder's layers
-    dropout: float = .3             # between them
-    temperature: float = 3.         # scores are dot products times this
+    dropout: float = .5             # between them
+    temperature: object = 3.        # scores are dot products times this; of several, the best on validation is taken
     popularity: bool = True         # add the nodes' log degrees to the score, their weight learned
     lr: float = .01                 # of the encoder (Adam)
     epochs: int = 400               # at most
@@ -68,7 +70,9 @@ class Config:
     batch: int = 0                  # links a step; 0: all of them
     link: str = 'log-sigmoid'       # or 'sigmoid', as released
     reduction: str = 'sum'          # or 'mean', as released
-    generated: object = (.02, .2)   # weight of all generated negatives; of several, the best on validation is taken
+    generated: object = (.02, .2)   # weight of all generated negatives; of several, the best on validation again
+    uniform: bool = True            # keep the uniform negatives beside the generated ones
+    learned: bool = True            # False: nothing learned, the neighbours' own mean and variance instead, blurred alike
     fractions: tuple = fractions    # levels as fractions of T, hardest first
     weights: tuple = weights        # weight of each level
     schedule: str = 'linear'        # noise schedule
