@@ -6,7 +6,7 @@
 __all__ = ['user_errors', 'load_split', 'summary', 'dmns_train', 'dmns_reproduce', 'seconds_per_epoch', 'dmns_bench', 'draw_demo',
            'dmns_demo']
 
-# %% ../nbs/18_cli.ipynb #f349db86
+# %% ../nbs/18_cli.ipynb #7ac5d629
 import sys, time
 from dataclasses import replace
 from functools import wraps
@@ -24,6 +24,7 @@ from .experiments import Results, duration, expected_seconds, find_experiments, 
 from .graphs import datasets as known_datasets, load_graph, read_split, split_links
 from .inputs import InputError
 from .ranking import harden, link_ids, paired_difference
+from .results import Book, save_figures
 from .settings import Config, nearest_choice
 from .training import State, fit
 
@@ -85,7 +86,7 @@ def dmns_train(
         if json: Path(json).write_text(dumps(records, indent=1) + '\n')
     print(f'\n{summary(records).to_string()}')
 
-# %% ../nbs/18_cli.ipynb #a4d42367
+# %% ../nbs/18_cli.ipynb #7ec49ebc
 @call_parse
 @user_errors
 def dmns_reproduce(
@@ -97,11 +98,13 @@ def dmns_reproduce(
     splits: str = 'released',        # released: the paper's, in splits/ under the root; own: made here
     list: store_true = False,        # show the experiments and how complete each is, and stop
     dry_run: store_true = False,     # show what would be run and how long it would take, and stop
+    figures: str = None,             # draw every figure as SVG into this folder, from what is there, and stop
     quiet: store_true = False,       # no progress
 ):
     "Run what is missing of the experiments of the paper and ours"
     nearest_choice('splits', splits, ('released', 'own'))
     found, store = find_experiments(names), Results(results)
+    if figures: return print(f'{", ".join(save_figures(Book(results), figures))} in {figures}')
     if list: return print('\n'.join(f'{name:<16} {done:>4} of {total:<4} {about}' for name, about, done, total in overview(store) if name in found))
     if datasets: datasets = [nearest_choice('a dataset', d, known_datasets) for d in datasets.split(',')]
     todo, records = missing(names, store, datasets, seeds, splits), store.read()
