@@ -7,10 +7,11 @@ __all__ = ['bins', 'paper_data', 'all_data', 'small_data', 'labels', 'experiment
            'versions', 'record', 'inspect', 'key_of', 'Job', 'load_job_split', 'Experiment', 'find_experiments',
            'Results', 'expected_seconds', 'duration', 'overview', 'run_job', 'missing', 'reproduce']
 
-# %% ../nbs/14_experiments.ipynb #9e339729
+# %% ../nbs/14_experiments.ipynb #0c59e4d7
 import fcntl, hashlib, json, os, platform, resource, sys, time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -70,12 +71,15 @@ def inspect(run: Run, walks=4, queries=500) -> dict:
         share = {name: (np.histogram((a - b).norm(dim=1).numpy(), bins)[0]/len(a)).round(4).tolist() for name, (a, b) in pairs.items()}
     return dict(distance=share, psi=psi_report(run, levels).round(4).reset_index().to_dict('list'))
 
-# %% ../nbs/14_experiments.ipynb #fb402345
+# %% ../nbs/14_experiments.ipynb #65b30a88
 _defaults = plain_settings(Config())
+_dmns_only = {'variational', 'generated', 'grounded', 'candidates', 'uniform', 'learned', 'fractions', 'weights', 'schedule', 'T', 'noise', 'layers', 'fcl', 'conditional',
+              'affine', 'estimator', 'queries', 'diffusion_steps', 'diffusion_lr', 'diffusion_decay', 'error', 'neighbors'}
 
 def key_of(dataset: str, split: str, asked: dict) -> str:
     "The name of a run"
-    settings = {k: asked.get(k, v) for k, v in _defaults.items() if k not in ('device', 'autocast')}
+    apart = {'device', 'autocast'} | (set() if asked.get('method', 'dmns') == 'dmns' else _dmns_only)
+    settings = {k: asked.get(k, v) for k, v in _defaults.items() if k not in apart}
     return hashlib.sha256(json.dumps([dataset, split, settings], sort_keys=True).encode()).hexdigest()[:16]
 
 @dataclass(frozen=True)
@@ -120,15 +124,15 @@ class Experiment:
                 for label, config in self.rows.items():
                     if seed < min(seeds or self.seeds, self.fewer.get((label, dataset), 99)): yield label, Job(dataset, replace(config, seed=seed), split)
 
-# %% ../nbs/14_experiments.ipynb #3f5ce604
+# %% ../nbs/14_experiments.ipynb #ec2877ff
 labels = dict(gcn='GCN', gvae='GVAE', pns='PNS', dns='DNS', mcns='MCNS', graphgan='GraphGAN', arvga='ARVGA', kbgan='KBGAN', seal='SEAL', scaled='ScaLed', dmns='DMNS')
 _slow = {(m, d): k for m in ('SEAL', 'ScaLed') for d, k in dict(cora=3, citeseer=3, cs=1, actor=3, debian=3).items()}
-_dmns = Config.compact
+_dmns, _points = Config.compact, partial(Config.compact, variational=False, grounded=False, generated=.02)
 experiments = {
     'table1': Experiment('the datasets'),
     'table2': Experiment('DMNS and ten baselines, the paper\'s encoder', {label: _dmns(method=m) for m, label in labels.items()}, all_data, 5, _slow),
-    'table3': Experiment('other encoders: GAT, SAGE', {name + kind.upper(): _dmns(method=m, encoder=kind) for kind in ('gat', 'sage') for m, name in (('gcn', ''), ('dmns', 'DMNS-'))},
-                         all_data, 5, {(name, 'cs'): 1 for name in ('GAT', 'DMNS-GAT')}),
+    'table3': Experiment('other encoders: GAT, SAGE', {name + kind.upper(): _dmns(method=m, encoder=kind) for kind in ('gat', 'sage') for m, name in (('gcn', ''), ('gvae', 'GVAE-'), ('dmns', 'DMNS-'))},
+                         all_data, 5, {(name, 'cs'): 1 for name in ('GAT', 'GVAE-GAT', 'DMNS-GAT')}),
     'presets': Experiment('the paper as written, and as its program was released', {'GCN, paper': Config.paper(method='gcn'), 'DMNS, paper': Config.paper(), 'DMNS, released': Config.released()},
                           all_data, 3, {('DMNS, paper', 'cs'): 1} | {('DMNS, released', d): int(d == 'cora') for d in all_data}),
     'ablation-design': Experiment('without the condition, without the weights', {'full': _dmns(), 'unconditional': _dmns(conditional=False), 'unweighted': _dmns(weights=(1.,)*4)}, small_data),
@@ -141,17 +145,18 @@ experiments = {
     'time': Experiment('seconds an epoch against the size of the graph (see `dmns_bench --sizes`)'),
     'size': Experiment('number of parameters', {label: _dmns(method=m) for m, label in labels.items()}, ('cora',), 1)}
 
-# %% ../nbs/14_experiments.ipynb #4fc8a0ab
+# %% ../nbs/14_experiments.ipynb #4f55b477
 _strong = dict(gcn='GCN', pyg='PyG\'s loop', gvae='GVAE', pns='PNS', dns='DNS', mcns='MCNS', dmns='DMNS')
 experiments |= {
     'strong': Experiment('the same with the stronger encoder, and PyG\'s own loop', {label: Config(method=m) for m, label in _strong.items()}, all_data, 5,
                          {(label, 'cs'): 1 for label in _strong.values()}),
     'hard': Experiment('table 2 among hard candidates', {label: _dmns(method=m) for m, label in labels.items()}, all_data, 5, _slow),
-    'denoiser': Experiment('a denoiser that is not affine', {'affine': _dmns(estimator='chain', generated=.02), 'not affine': _dmns(estimator='chain', affine=False, neighbors=20, generated=.02)},
+    'denoiser': Experiment('a denoiser that is not affine', {'affine': _points(estimator='chain'), 'not affine': _points(estimator='chain', affine=False, neighbors=20)},
                            ('cora', 'citeseer', 'debian')),
-    'estimator': Experiment('chain, draws, no draws', {name: _dmns(estimator=name, generated=.02) for name in ('chain', 'draws', 'exact')}, ('cora', 'citeseer', 'debian')),
-    'control': Experiment('what the diffusion itself adds', {'uniform': _dmns(method='gcn'), 'uniform, temperature chosen': _dmns(method='gcn', temperature=(2., 3., 5.)),
-                          'nothing learned': _dmns(learned=False), 'DMNS': _dmns()}, small_data)}
+    'estimator': Experiment('chain, draws, no draws', {name: _points(estimator=name) for name in ('chain', 'draws', 'exact')}, ('cora', 'citeseer', 'debian')),
+    'control': Experiment('what each part adds', {'GCN, uniform': _dmns(method='gcn'), 'temperature chosen': _dmns(method='gcn', temperature=(2., 3., 5.)),
+                          'GCN, points generated': _points(generated=(.02, .2)), 'GCN, real nodes picked': _dmns(variational=False), 'clouds, uniform': _dmns(method='gvae'),
+                          'clouds, nothing learned': _dmns(learned=False), 'DMNS': _dmns()}, small_data)}
 
 def find_experiments(names) -> dict:
     "Experiments by name; all when none is given"

@@ -31,7 +31,7 @@ def nearest_choice(what, value, choices):
     near = get_close_matches(str(value), choices, n=1, cutoff=.3)
     raise InputError(f'{what} cannot be {value!r}' + (f'; did you mean {near[0]!r}?' if near else f': choose one of {", ".join(choices)}'))
 
-# %% ../nbs/09_settings.ipynb #de8f4b5c
+# %% ../nbs/09_settings.ipynb #f63b481b
 def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
@@ -43,13 +43,16 @@ def check_config(c):
     if not 0 <= c.dropout < 1: raise InputError(f'dropout must lie in [0, 1), not {c.dropout}')
     if len(c.weights) != len(c.fractions): raise InputError(f'{len(c.fractions)} levels need as many weights, not {len(c.weights)}')
     if c.widths[-1]%2: raise InputError(f'the last width must be even, for the time encoding, not {c.widths[-1]}')
+    if c.variational and not c.grounded: raise InputError('made-up points need embeddings of a fixed length: set variational=False with grounded=False')
+    if c.grounded and c.estimator != 'exact': raise InputError(f"estimator={c.estimator!r} draws points: set grounded=False")
+    if c.candidates < 2: raise InputError(f'there must be at least 2 candidates to pick from, not {c.candidates}')
     if not c.learned and (c.estimator != 'exact' or c.neighbors): raise InputError("learned=False needs estimator='exact' and neighbors=0")
     if c.estimator != 'chain' and not c.affine: raise InputError("a denoiser that is not affine needs estimator='chain'")
     if c.neighbors == 0 and not (c.affine and c.error == 'squared'):
         raise InputError('the exact diffusion loss needs an affine denoiser and the squared error: set neighbors=20 to draw neighbours')
     levels_of(c.T, c.fractions)
 
-# %% ../nbs/09_settings.ipynb #7885bc1a
+# %% ../nbs/09_settings.ipynb #c2d4d26c
 @dataclass(frozen=True, repr=False)
 class Config:
     "All settings of a run"
@@ -65,12 +68,16 @@ class Config:
     lr: float = .01                 # of the encoder (Adam)
     epochs: int = 400               # at most
     patience: int = 100             # stop after so many epochs without a better validation score
+    least: int = 200                # but not before this one
     validation: int = 100           # candidates for validation, drawn anew; 0 takes the split's own
     fresh: bool = True              # draw uniform negatives anew in each epoch
     batch: int = 0                  # links a step; 0: all of them
     link: str = 'log-sigmoid'       # or 'sigmoid', as released
     reduction: str = 'sum'          # or 'mean', as released
-    generated: object = (.02, .2)   # weight of all generated negatives; of several, the best on validation again
+    variational: bool = True        # an encoder that gives clouds instead of points, as GVAE's in chapter 11
+    generated: object = (.03, .15)  # weight of all generated negatives; of several, the best on validation again
+    grounded: bool = True           # generated laws pick real nodes; False: made-up points, as in the paper
+    candidates: int = 10            # uniform nodes to pick from
     uniform: bool = True            # keep the uniform negatives beside the generated ones
     learned: bool = True            # False: nothing learned, the neighbours' own mean and variance instead, blurred alike
     fractions: tuple = fractions    # levels as fractions of T, hardest first
@@ -83,7 +90,7 @@ class Config:
     conditional: bool = True        # tell the denoiser the query
     affine: bool = True             # False: a nonlinear denoiser, which needs the chain
     estimator: str = 'exact'        # 'exact': no draws; 'draws': a draw a link; 'chain': walk it
-    queries: float = .25            # share of the nodes that negatives are generated for in an epoch, drawn anew
+    queries: float = .15            # share of the nodes that negatives are generated for in an epoch, drawn anew
     diffusion_steps: int = 1        # steps of the diffusion model in each epoch
     diffusion_lr: float = .01       # its learning rate (Adam)
     diffusion_decay: float = 0.     # its weight decay
@@ -105,9 +112,9 @@ def preset(cls: Config, name='default', **changes):
     for field in unknown: nearest_choice('a setting', field, [f.name for f in fields(cls)])
     return cls(**{**presets[name], **changes})
 
-# %% ../nbs/09_settings.ipynb #e1b97363
-_two_by_32 = dict(widths=(32, 32), norm='row', bias=False, dropout=.1, temperature=1., popularity=False, lr=.01, validation=0,
-                  fresh=False, generated=1., neighbors=20, queries=1.)
+# %% ../nbs/09_settings.ipynb #42b3ffb7
+_two_by_32 = dict(widths=(32, 32), norm='row', bias=False, dropout=.1, temperature=1., popularity=False, lr=.01, least=0, validation=0,
+                  fresh=False, generated=1., variational=False, grounded=False, neighbors=20, queries=1.)
 presets = dict(
     default={},
     compact=dict(widths=(32, 32)),

@@ -28,12 +28,12 @@ from .settings import Config, load_saved, pick_device, save_atomically
 
 _all_ = ['Config']
 
-# %% ../nbs/09_training.ipynb #2b2ab8b7
+# %% ../nbs/09_training.ipynb #e4019291
 class State:
     "What training depends on from one epoch to the next"
     def __init__(self, split: Split, config: Config, device: torch.device):
         torch.manual_seed(config.seed)
-        self.model = find_method(config.method)(split, config, device)
+        self.model = find_method(config)(split, config, device)
         self.questions = self.model.questions().to(device)
         self.epoch, self.best, self.best_epoch, self.seconds, self.history, self.kept = 0, -1., 0, 0., [], {}
 
@@ -74,7 +74,7 @@ def identity_of(split: Split, config: Config) -> dict:
     "What a checkpoint must share with the run that resumes it"
     return dict(config=plain_settings(config), graph=split.graph.fingerprint, train=split.train_graph.fingerprint)
 
-# %% ../nbs/09_training.ipynb #87986068
+# %% ../nbs/09_training.ipynb #3ee68450
 def fit(
     split: Split,            # what to train on
     config: Config = None,   # settings; `Config()` when not given
@@ -95,7 +95,7 @@ def fit(
         elif checkpoint and Path(checkpoint).exists(): load_saved(checkpoint, 'checkpoint')  # a stranger's file is not overwritten
         start, saved = time.perf_counter() - state.seconds, time.perf_counter()
         with progress(config.epochs, state.epoch, quiet) as show:
-            while state.epoch < config.epochs and state.epoch - state.best_epoch <= config.patience:
+            while state.epoch < config.epochs and (state.epoch < config.least or state.epoch - state.best_epoch <= config.patience):
                 loss, value = state.advance()
                 state.seconds = time.perf_counter() - start
                 show(loss, value, state.best)
@@ -134,7 +134,7 @@ def _fit_best(split, config, checkpoint, resume, quiet, save_every):
     best.seconds = sum(run.seconds for run in runs)
     return best
 
-# %% ../nbs/09_training.ipynb #ce775b4a
+# %% ../nbs/09_training.ipynb #6fc04b7f
 @dataclass(repr=False)
 class Run:
     "A trained link predictor"
@@ -172,7 +172,7 @@ class Run:
     def scorer(self):
         "The score as a function of query and answer nodes"
         here = {k: v.cpu() if isinstance(v, Tensor) else v for k, v in self.kept.items()}
-        return find_method(self.config.method).scorer(here, self.split, self.config)
+        return find_method(self.config).scorer(here, self.split, self.config)
     @torch.no_grad()
     def score_rows(self, rows) -> Tensor:
         "Scores of the answer and the candidates of each row"
