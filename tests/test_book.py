@@ -63,3 +63,12 @@ def test_notebook_is_well_formed(path):
 def test_equation_numbers_are_unique():
     tags = [tag for p in NOTEBOOKS for tag in re.findall(r'\\\\tag\{([^}]*)\}', p.read_text(encoding='utf-8'))]
     assert len(tags) > 3 and len(tags) == len(set(tags))
+
+
+def test_readme_shows_the_headline_of_the_results():
+    from dmns_nb.results import Book, headline
+    table = headline(Book(ROOT/'results')).to_string()
+    squeeze = lambda text: re.sub(r'\s+', ' ', text)
+    readme = squeeze((ROOT/'README.md').read_text(encoding='utf-8'))
+    for row in table.splitlines()[1:]:
+        for figure in re.findall(r'0\.\d+ ± 0\.\d+', row): assert figure in readme, row
