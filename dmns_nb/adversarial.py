@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['methods', 'policy_loss', 'Adversarial', 'Chooser', 'KBGAN', 'Walker', 'walk_chance', 'GraphGAN']
 
-# %% ../nbs/12_adversarial.ipynb #59bc7b40
+# %% ../nbs/12_adversarial.ipynb #976c21ed
 from dataclasses import replace
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .graphs import Split
 from .inputs import Graph
-from .models import LinkModel, expected_map, pair_scores, take_step
+from .models import LinkModel, cpu, expected_map, pair_scores, take_step
 from .negatives import Neighborhoods
 from .settings import Config
 
@@ -29,11 +29,11 @@ def policy_loss(
     "A loss whose gradient is that of eq. (12.1) with its sign changed, estimated from draws"
     return -((reward - baseline).detach()*log_chance).mean()
 
-# %% ../nbs/12_adversarial.ipynb #86258993
+# %% ../nbs/12_adversarial.ipynb #3d600b11
 class Adversarial(LinkModel):
     "An encoder, the discriminator, and a generator that offers it negatives"
     rate = None   # the generator's learning rate; the encoder's when there is none
-    def __init__(self, split: Split, config: Config, device=torch.device('cpu')):
+    def __init__(self, split: Split, config: Config, device=cpu):
         super().__init__(split, config, device)
         self.generator = self.make_generator().to(device)
         self.optimizers.append(torch.optim.Adam(self.generator.parameters(), self.rate or config.lr))
@@ -64,11 +64,11 @@ class Chooser(nn.Module):
         scores = (F.embedding(candidates, self.table)@(self.relation*self.table[v])[:, :, None])[:, :, 0]
         return scores.masked_fill(barred, -1e9).log_softmax(1)
 
-# %% ../nbs/12_adversarial.ipynb #b844409a
+# %% ../nbs/12_adversarial.ipynb #9d9dd62b
 class KBGAN(Adversarial):
     "A generator that picks one of twenty random nodes"
     size = 20   # candidates of a query
-    def __init__(self, split: Split, config: Config, device=torch.device('cpu')):
+    def __init__(self, split: Split, config: Config, device=cpu):
         super().__init__(split, config, device)
         n = self.graph.num_nodes
         self.register_buffer('table', torch.randint(n, (0 if config.fresh else n, self.size)).to(device))
@@ -129,11 +129,11 @@ def walk_chance(log_chance: Tensor, taken: Tensor) -> Tensor:
     "Log of the chance of each walk, eq. (12.5)"
     return (log_chance[taken.clamp(min=0)]*(taken >= 0)).sum(0)
 
-# %% ../nbs/12_adversarial.ipynb #23cdebd6
+# %% ../nbs/12_adversarial.ipynb #8540f9ff
 class GraphGAN(Adversarial):
     "A pretrained encoder against a generator that walks"
     rate = 1e-4
-    def __init__(self, split: Split, config: Config, device=torch.device('cpu')):
+    def __init__(self, split: Split, config: Config, device=cpu):
         super().__init__(split, config, device)
         self.rows, self.last = self.questions().to(device), max(1, config.epochs*3//4)
         start = dict(pretrained=0, waited=0, rounds=0, playing=False, best=-1., start=parameters_to_vector(self.own).detach())

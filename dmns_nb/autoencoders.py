@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['methods', 'Variational', 'GVAE', 'Adversary', 'ARVGA', 'CloudDMNS']
 
-# %% ../nbs/11_autoencoders.ipynb #d6da6e07
+# %% ../nbs/11_autoencoders.ipynb #c6a90734
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .encoders import Encoder, unit_length
-from .models import DMNS, LinkModel, take_step
+from .models import DMNS, LinkModel, cpu, take_step
 
-# %% ../nbs/11_autoencoders.ipynb #8d1e8392
+# %% ../nbs/11_autoencoders.ipynb #3e2c81ca
 class Variational(Encoder):
     "An encoder with two outputs: mean and log of the spread"
     def __init__(self, width_in, kind, widths, norm, unit, dropout, bias, length=1.):
@@ -30,7 +30,7 @@ class Variational(Encoder):
 
 class GVAE(LinkModel):
     "A variational graph autoencoder, eq. (11.1), (11.2)"
-    def __init__(self, split, config, device=torch.device('cpu')):
+    def __init__(self, split, config, device=cpu):
         super().__init__(split, config, device)
         self.model = self.make_model()
 
@@ -47,7 +47,7 @@ class GVAE(LinkModel):
     def loss(self, at=slice(None)): return super().loss(at) + self.share()*self.model.kl_loss()
     def share(self): return len(self.v)/self.graph.num_nodes if self.config.reduction == 'sum' else 1/self.graph.num_nodes
 
-# %% ../nbs/11_autoencoders.ipynb #278191d5
+# %% ../nbs/11_autoencoders.ipynb #86cb4e0c
 class Adversary(nn.Sequential):
     "Tells embeddings from a standard normal"
     def __init__(self, width, hidden=64):
@@ -56,7 +56,7 @@ class Adversary(nn.Sequential):
 class ARVGA(GVAE):
     "A variational autoencoder with an adversary, eq. (11.3)"
     lr, adversary_lr, updates = .005, .001, 5
-    def __init__(self, split, config, device=torch.device('cpu')):
+    def __init__(self, split, config, device=cpu):
         super().__init__(split, config, device)
         own = [p for name, p in self.named_parameters() if 'discriminator' not in name]
         self.optimizers = [torch.optim.Adam(own, self.lr), torch.optim.Adam(self.model.discriminator.parameters(), self.adversary_lr)]

@@ -6,9 +6,8 @@
 __all__ = ['nice', 'Book', 'show', 'clear_best', 'table', 'verdict', 'best_baseline', 'claims', 'dataset_table', 'gaps', 'dots',
            'distance_figure', 'psi_table', 'time_figure', 'size_table', 'headline', 'save_figures']
 
-# %% ../nbs/15_results.ipynb #78a1834e
+# %% ../nbs/15_results.ipynb #e54686e6
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .drawing import colors, level_colors, use_style
-from .experiments import Results, bins, experiments, labels, paper_data, unpack_ranks
+from .experiments import Results, bins, experiments, paper_data, unpack_ranks
 from .ranking import Estimate, paired_difference
 
 # %% ../nbs/15_results.ipynb #5230129d
@@ -48,7 +47,7 @@ class Book:
         a, b = (np.mean([part[s] for s in seeds], axis=0) for part in (a, b))
         return paired_difference(a, b, groups if groups and len(groups) == len(a) else None)
 
-# %% ../nbs/15_results.ipynb #a41b3a06
+# %% ../nbs/15_results.ipynb #0ae4bd38
 def show(values: list) -> str:
     "Mean ± standard deviation"
     if not values: return ''
@@ -56,7 +55,8 @@ def show(values: list) -> str:
 
 def clear_best(book: Book, name: str, dataset: str, ranks='ranks') -> str:
     "The row with the highest mean, if it is ahead of the second by more than chance; else nothing"
-    mean = {row: np.mean(v) for row in experiments[name].rows if (v := book.values(book.runs(name, row, dataset), 'hard' if ranks == 'hard_ranks' else 'map'))}
+    metric = 'hard' if ranks == 'hard_ranks' else 'map'
+    mean = {row: np.mean(v) for row in experiments[name].rows if (v := book.values(book.runs(name, row, dataset), metric))}
     if len(mean) < 2: return ''
     first, second = sorted(mean, key=mean.get)[:-3:-1]
     gap = book.difference(name, first, second, dataset, ranks)
@@ -75,7 +75,7 @@ def table(book: Book, name: str, metric='map', paper='', datasets=None) -> pd.Da
             out.setdefault(nice[dataset], {})[row] = text + (f' [{theirs:.3f}]' if theirs else '')
     return pd.DataFrame(out).fillna('')
 
-# %% ../nbs/15_results.ipynb #f72ce1e6
+# %% ../nbs/15_results.ipynb #0e94650d
 def verdict(gap: Estimate) -> str:
     "What an interval says about a claim that a difference is positive"
     return 'not run' if gap is None else 'holds' if gap.low > 0 else 'fails' if gap.high < 0 else 'within noise'
@@ -103,7 +103,8 @@ def claims(book: Book) -> pd.DataFrame:
         for d in experiments[name].datasets:
             against = other or best_baseline(book, name, d)
             gap = book.difference(name, one, against, d) if against else None
-            rows.setdefault(claim, {})[nice[d]] = '' if gap is None else f'{verdict(gap)} ({gap.mean:+.3f})' + (f' {against}' if other is None else '')
+            whom = f' {against}' if other is None else ''
+            rows.setdefault(claim, {})[nice[d]] = '' if gap is None else f'{verdict(gap)} ({gap.mean:+.3f}){whom}'
     return pd.DataFrame(rows).T.reindex(columns=nice.values()).fillna('')
 
 # %% ../nbs/15_results.ipynb #ec935f92
@@ -135,14 +136,15 @@ def dots(book: Book, name: str, title='', against=None):
     fig.supxlabel(title or 'test MAP', fontsize=9)
     return fig
 
-# %% ../nbs/15_results.ipynb #d3ab5578
+# %% ../nbs/15_results.ipynb #6005ae98
 def distance_figure(book: Book):
     "Distance to the query: neighbours, generated negatives of each level, uniform nodes"
     there = [d for d in paper_data if book.runs('distance', 'DMNS', d)]
     fig, axes = plt.subplots(1, max(len(there), 1), figsize=(7, 2.4), sharey=True, squeeze=False)
     middle = (bins[1:] + bins[:-1])/2
     for ax, d in zip(axes[0], there):
-        share = {k: np.mean([r['distance'][k] for r in book.runs('distance', 'DMNS', d)], axis=0) for k in book.runs('distance', 'DMNS', d)[0]['distance']}
+        runs = [r['distance'] for r in book.runs('distance', 'DMNS', d)]
+        share = {k: np.mean([r[k] for r in runs], axis=0) for k in runs[0]}
         levels = [k for k in share if k.startswith('t =')]
         for k, color in zip(('neighbours', *levels, 'uniform'), (colors['neighbor'], *level_colors(len(levels)), colors['uniform'])):
             ax.plot(middle, share[k], color=color, label=k, linewidth=1.3)
@@ -151,23 +153,26 @@ def distance_figure(book: Book):
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6, fontsize=7)
     return fig
 
-# %% ../nbs/15_results.ipynb #2780ec55
+# %% ../nbs/15_results.ipynb #9fdc9b96
 def psi_table(book: Book) -> pd.DataFrame:
     "P(Ψ ≥ 0), mean over levels and seeds, beside the paper's"
     rows = {}
     for d in paper_data:
-        runs = book.runs('psi', 'DMNS', d)
-        if runs: rows[nice[d]] = {k: f"{np.mean([r['psi'][k] for r in runs]):.3f}" for k in runs[0]['psi'] if k != 't'} | {'the paper': f"{book.paper['psi'][d]:.3f}"}
+        runs = [r['psi'] for r in book.runs('psi', 'DMNS', d)]
+        if not runs: continue
+        rows[nice[d]] = {k: f'{np.mean([r[k] for r in runs]):.3f}' for k in runs[0] if k != 't'}
+        rows[nice[d]]['the paper'] = f"{book.paper['psi'][d]:.3f}"
     return pd.DataFrame(rows).T
 
-# %% ../nbs/15_results.ipynb #478fbcee
+# %% ../nbs/15_results.ipynb #8ae4f8c9
 def time_figure(book: Book):
     "Seconds an epoch on generated graphs, beside the paper's on its GPU"
     fig, ax = plt.subplots(figsize=(5, 3))
     rows = book.scaling.get('rows', [])
     for key, label, color in (('dmns', 'DMNS, here', colors['dmns']), ('uniform', 'uniform negatives, here', colors['baseline'])):
         ax.loglog([r['links'] for r in rows], [r[key] for r in rows], 'o-', color=color, label=label)
-    ax.loglog([m for _, m, _ in book.paper['time']], [s for *_, s in book.paper['time']], 's--', color=colors['paper'], label='DMNS, the paper, on a GPU')
+    _, links, seconds = zip(*book.paper['time'])
+    ax.loglog(links, seconds, 's--', color=colors['paper'], label='DMNS, the paper, on a GPU')
     ax.set(xlabel='links', ylabel='seconds an epoch', title='Cost grows with the number of links')
     ax.legend(fontsize=8)
     return fig
@@ -178,7 +183,7 @@ def size_table(book: Book) -> pd.DataFrame:
     return pd.DataFrame({row: {'parameters': f"{runs[0]['parameters']:,}" if (runs := book.runs('size', row, 'cora')) else '',
                                'the paper': f'{theirs:,}' if (theirs := book.paper['size'].get(row)) else ''} for row in experiments['size'].rows}).T
 
-# %% ../nbs/15_results.ipynb #a7b09218
+# %% ../nbs/15_results.ipynb #9bffc0e2
 def headline(book: Book) -> pd.DataFrame:
     "The rows that matter most: the paper's DMNS, and ours on both tracks with and without generated negatives"
     rows = {'DMNS, the paper': {nice[d]: f"{book.paper['table2']['DMNS'][d]['map']:.3f}" for d in paper_data}}
@@ -192,7 +197,8 @@ def save_figures(book: Book, folder):
     "Every figure as SVG"
     Path(folder).mkdir(parents=True, exist_ok=True)
     use_style()
-    made = {name: (lambda name=name: dots(book, name)) for name in ('ablation-design', 'ablation-levels', 'params-T', 'params-schedule', 'generated', 'control')}
+    plain = ('ablation-design', 'ablation-levels', 'params-T', 'params-schedule', 'generated', 'control')
+    made = {name: (lambda name=name: dots(book, name)) for name in plain}
     made |= dict(distance=lambda: distance_figure(book), time=lambda: time_figure(book))
     for name, draw in made.items():
         fig = draw()

@@ -6,14 +6,14 @@
 __all__ = ['methods', 'PopularitySampler', 'DynamicSampler', 'nearest_nodes', 'ChainSampler', 'PNS', 'DNS', 'MCNS', 'Stock',
            'PyG', 'Sampler']
 
-# %% ../nbs/10_samplers.ipynb #4b8b7baa
+# %% ../nbs/10_samplers.ipynb #690eec8f
 import numpy as np
 import torch
 from scipy.sparse import diags
 from torch import Tensor, nn
 
 from .inputs import Graph
-from .models import LinkModel, pair_scores
+from .models import LinkModel, cpu, pair_scores
 from .negatives import Sampler
 from .ranking import adjacency
 
@@ -58,7 +58,7 @@ def nearest_nodes(graph: Graph, k=8) -> Tensor:
     near[row[place < k], place[place < k]] = torch.from_numpy(col[place < k].astype(np.int64))
     return near
 
-# %% ../nbs/10_samplers.ipynb #8a51ac84
+# %% ../nbs/10_samplers.ipynb #b9361207
 class ChainSampler(Sampler):
     "Metropolis–Hastings towards p_d^λ, along paths that end at the queries, eq. (10.3)–(10.5)"
     def __init__(self, graph: Graph, known=False, device='cpu', length=5, power=.75, k=8):
@@ -72,16 +72,19 @@ class ChainSampler(Sampler):
 
     def random(self, shape, generator): return torch.rand(shape, generator=generator, device=self.device)
 
+    def neighbor_of(self, v: Tensor, generator=None) -> Tensor:
+        "One neighbour of each node at random; the node itself if it has none"
+        degree = self.degree[v]
+        at = (self.random(v.shape, generator)*degree).long().clamp(max=(degree - 1).clamp(min=0))
+        return torch.where(degree > 0, self.neighbor[(self.first[v] + at).clamp(max=len(self.neighbor) - 1)], v)
+
     def path(self, v: Tensor, generator=None) -> list:
         "For each query a path through the graph that ends at it, never straight back where there is another way"
         path = [v, v]
         for _ in range(self.length - 1):
             here, before = path[-1], path[-2]
-            for _ in range(2):  # a second try if the first goes back
-                at = (self.random(v.shape, generator)*self.degree[here]).long().clamp(max=(self.degree[here] - 1).clamp(min=0))
-                step = self.neighbor[(self.first[here] + at).clamp(max=len(self.neighbor) - 1)]
-                next_ = step if _ == 0 else torch.where(next_ == before, step, next_)
-            path.append(torch.where(self.degree[here] > 0, next_, here))
+            step, other = self.neighbor_of(here, generator), self.neighbor_of(here, generator)
+            path.append(torch.where(step == before, other, step))   # a second try if the first goes back
         return path[:0:-1]
 
     def proposal(self, x: Tensor, generator=None) -> Tensor:
@@ -113,11 +116,11 @@ class ChainSampler(Sampler):
         for here in self.path(v, generator): x = self.step(x, here, z, bias, generator)
         return x if self.known else torch.where(self.linked(v, x), self.allowed(v, generator), x)
 
-# %% ../nbs/10_samplers.ipynb #ab78e318
+# %% ../nbs/10_samplers.ipynb #3d0a6606
 class PNS(LinkModel):
     "An encoder with negatives by popularity"
     sampler = PopularitySampler
-    def __init__(self, split, config, device=torch.device('cpu')):
+    def __init__(self, split, config, device=cpu):
         super().__init__(split, config, device)
         self.sample = self.sampler(self.graph, device=device)
     def negatives(self, v, z, bias, at): return self.sample(v, z, bias)

@@ -31,19 +31,21 @@ def nearest_choice(what, value, choices):
     near = get_close_matches(str(value), choices, n=1, cutoff=.3)
     raise InputError(f'{what} cannot be {value!r}' + (f'; did you mean {near[0]!r}?' if near else f': choose one of {", ".join(choices)}'))
 
-# %% ../nbs/09_settings.ipynb #f63b481b
+# %% ../nbs/09_settings.ipynb #7e1dc9c1
 def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
     for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr'):
         values = getattr(c, name)
-        if not all(v > 0 for v in (values if isinstance(values, (tuple, list)) else [values])): raise InputError(f'{name} must be greater than 0, not {values}')
+        if not all(v > 0 for v in (values if isinstance(values, (tuple, list)) else [values])):
+            raise InputError(f'{name} must be greater than 0, not {values}')
     if c.batch < 0: raise InputError(f'batch is a number of links, or 0 for all, not {c.batch}')
     if not 0 < c.queries <= 1: raise InputError(f'queries is a share of the nodes in (0, 1], not {c.queries}')
     if not 0 <= c.dropout < 1: raise InputError(f'dropout must lie in [0, 1), not {c.dropout}')
     if len(c.weights) != len(c.fractions): raise InputError(f'{len(c.fractions)} levels need as many weights, not {len(c.weights)}')
     if c.widths[-1]%2: raise InputError(f'the last width must be even, for the time encoding, not {c.widths[-1]}')
-    if c.variational and not c.grounded: raise InputError('made-up points need embeddings of a fixed length: set variational=False with grounded=False')
+    if c.variational and not c.grounded:
+        raise InputError('made-up points need embeddings of a fixed length: set variational=False with grounded=False')
     if c.grounded and c.estimator != 'exact': raise InputError(f"estimator={c.estimator!r} draws points: set grounded=False")
     if c.candidates < 2: raise InputError(f'there must be at least 2 candidates to pick from, not {c.candidates}')
     if not c.learned and (c.estimator != 'exact' or c.neighbors): raise InputError("learned=False needs estimator='exact' and neighbors=0")

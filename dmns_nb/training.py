@@ -121,7 +121,7 @@ def progress(total, start, quiet):
     try: yield show
     finally: bar.close()
 
-# %% ../nbs/09_training.ipynb #d15af2ac
+# %% ../nbs/09_training.ipynb #8fd45d93
 def open_choices(config: Config) -> list:
     "Settings that are still to be chosen on validation: name and values"
     asked = ('temperature', 'generated') if config.method == 'dmns' else ('temperature',)
@@ -129,12 +129,13 @@ def open_choices(config: Config) -> list:
 
 def _fit_best(split, config, checkpoint, resume, quiet, save_every):
     name, values = open_choices(config)[0]
-    runs = [fit(split, replace(config, **{name: value}), checkpoint and f'{checkpoint}.{name}-{value:g}', resume, quiet, save_every) for value in values]
+    path = lambda value: checkpoint and f'{checkpoint}.{name}-{value:g}'
+    runs = [fit(split, replace(config, **{name: value}), path(value), resume, quiet, save_every) for value in values]
     best = max(runs, key=lambda run: run.validation)
     best.seconds = sum(run.seconds for run in runs)
     return best
 
-# %% ../nbs/09_training.ipynb #6fc04b7f
+# %% ../nbs/09_training.ipynb #000e3b70
 @dataclass(repr=False)
 class Run:
     "A trained link predictor"
@@ -147,7 +148,7 @@ class Run:
     parameters: int = 0  # how many numbers were learned
 
     def part(self, name):
-        if name not in self.kept: raise InputError(f"{self.config.method} has no {dict(h='embeddings', z='embeddings', denoiser='diffusion model')[name]}")
+        if name not in self.kept: raise InputError(f"{self.config.method} has no {'diffusion model' if name == 'denoiser' else 'embeddings'}")
         return self.kept[name]
     @property
     def h(self): return self.part('h')
@@ -209,13 +210,13 @@ def negatives(self: Run, node, level: int, samples=1) -> Tensor:
     query = self.h[node] if isinstance(node, Tensor) else self.h[self.split.graph.index(node)].expand(samples, -1)
     return generate(self.denoiser, query, self.schedule, (level,), self.noise)[level]
 
-# %% ../nbs/09_training.ipynb #5848014d
+# %% ../nbs/09_training.ipynb #e2209afd
 @patch
 def save(self: Run, path):
     "Write the run, without its graph, to a file"
     identity = identity_of(self.split, self.config)
-    save_atomically(dict(kind='run', identity=identity, history=self.history, best_epoch=self.best_epoch, seconds=self.seconds, parameters=self.parameters,
-                         kept={k: v.cpu() if isinstance(v, Tensor) else v for k, v in self.kept.items()}), path)
+    save_atomically(dict(kind='run', identity=identity, history=self.history, best_epoch=self.best_epoch, seconds=self.seconds,
+                         parameters=self.parameters, kept={k: v.cpu() if isinstance(v, Tensor) else v for k, v in self.kept.items()}), path)
 
 @patch(cls_method=True)
 def load(cls: Run, path, split: Split):
