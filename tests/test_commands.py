@@ -19,7 +19,7 @@ def test_import_is_enough_to_load_and_split():
 
 def test_demo(tmp_path):
     done = subprocess.run(['dmns_demo', '--epochs', '3', '--out', str(tmp_path/'d.png')], capture_output=True, text=True, check=True)
-    assert 'DMNS − uniform' in done.stdout and 'MAP' in done.stdout
+    assert 'DMNS − GVAE' in done.stdout and 'MAP' in done.stdout
     assert (tmp_path/'d.png').read_bytes().startswith(b'\x89PNG')
 
 
