@@ -124,7 +124,7 @@ def progress(total, start, quiet):
 # %% ../nbs/09_training.ipynb #8fd45d93
 def open_choices(config: Config) -> list:
     "Settings that are still to be chosen on validation: name and values"
-    asked = ('temperature', 'generated') if config.method == 'dmns' else ('temperature',)
+    asked = ('variational', 'temperature', 'generated') if config.method == 'dmns' else ('temperature',)
     return [(name, values) for name in asked if isinstance(values := getattr(config, name), (tuple, list))]
 
 def _fit_best(split, config, checkpoint, resume, quiet, save_every):
