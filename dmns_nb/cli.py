@@ -21,11 +21,12 @@ from fastcore.script import Param, call_parse, store_true
 
 from . import __version__
 from .drawing import colors, use_style
-from .experiments import Results, duration, expected_seconds, find_experiments, missing, overview, peak_memory, record, reproduce, versions
+from .experiments import duration, expected_seconds, find_experiments, missing, overview, reproduce
 from .graphs import datasets as known_datasets, load_graph, read_split, split_links
 from .inputs import InputError
 from .practice import predict_links
 from .ranking import harden, link_ids, paired_difference
+from .records import Results, peak_memory, record, versions
 from .results import Book, save_figures
 from .settings import Config, nearest_choice
 from .training import State, fit

@@ -118,7 +118,7 @@ def read_features(path):
     names = table.iloc[:, 0]
     if names.isna().any(): raise InputError(f'{path} has a row without a node')
     if names.duplicated().any(): raise InputError(f'{path} has two rows for node {names[names.duplicated()].iloc[0]!r}')
-    return names.tolist(), values.to_numpy(dtype=np.float32)
+    return names.tolist(), np.array(values, dtype=np.float32)
 
 def with_features(links: dict, path) -> dict:
     "What `graph_from_edges` needs, from links that were read and a table of features"
@@ -126,7 +126,7 @@ def with_features(links: dict, path) -> dict:
     edges = links['edges']
     if edges.dtype.kind == 'f' and (edges == np.floor(edges)).all():
         ids = np.array(names, dtype=float) if _are(pd.DataFrame(names)) else np.array([np.nan])
-        if np.array_equal(np.sort(ids), np.arange(len(rows))) and edges.max() < len(rows): return links | dict(edges=edges, features=rows[np.argsort(ids)])
+        if np.array_equal(np.sort(ids), np.arange(len(rows))) and edges.max() < len(rows): return links | dict(features=rows[np.argsort(ids)])
         edges = np.array([f'{e:.0f}' for e in edges.ravel()]).reshape(-1, 2)
     lacking = sorted(set(edges.astype(str).ravel().tolist()) - set(names))
     if lacking: raise InputError(f'{path} has no row for {len(lacking):,} of the nodes that have links, such as {lacking[0]!r}')

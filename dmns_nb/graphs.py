@@ -20,7 +20,8 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .inputs import Graph, InputError, graph_from_edges, pair_keys, read_arrays, read_npz, read_table, synth_graph, with_features
+from .files import with_features
+from .inputs import Graph, InputError, graph_from_edges, pair_keys, read_arrays, read_npz, read_table, synth_graph
 
 _all_ = ['InputError', 'Graph', 'graph_from_edges', 'synth_graph']
 

@@ -16,7 +16,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .files import InputError, read_arrays, read_npz, read_table, sparse_rows, too_far_apart, with_features
+from .files import InputError, read_arrays, read_npz, read_table, sparse_rows, too_far_apart
 
 _all_ = ['InputError', 'read_arrays', 'read_npz', 'read_table']
 
@@ -78,7 +78,8 @@ def _feature_matrix(features, num_nodes):
     "Features as a float tensor, sparse where they are sparse, and a note if they had to be made up"
     if features is None:
         ids = torch.arange(num_nodes + 1)
-        return sparse_rows(ids, ids[:-1], torch.ones(num_nodes), (num_nodes, num_nodes)), ('no features given: every node has a one-hot feature of its own',)
+        own = sparse_rows(ids, ids[:-1], torch.ones(num_nodes), (num_nodes, num_nodes))
+        return own, ('no features given: every node has a one-hot feature of its own',)
     if hasattr(features, 'tocsr'):  # scipy
         m = features.tocsr().copy()
         m.sum_duplicates()
@@ -124,7 +125,7 @@ def graph_from_edges(
     if len(set(sizes.values())) > 1: raise InputError(f'the number of nodes is not clear: {sizes}')
     n = next(iter(sizes.values()), int(edges.max()) + 1)
     if not sizes and too_far_apart(edges):
-        raise InputError(f'node ids go up to {edges.max():,}, of which only {len(np.unique(edges)):,} occur: number from 0, or give ids as text, as names')
+        raise InputError(f'node ids go up to {edges.max():,}, but only {len(np.unique(edges)):,} occur: number from 0, or give ids as text, as names')
     if edges.max() >= n: raise InputError(f'an edge names node {edges.max()}, but there are only {n} nodes (0 to {n-1})')
     features, made = _feature_matrix(features, n)
     notes = (*notes, *made)

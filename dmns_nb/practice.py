@@ -16,7 +16,7 @@ from .closed_form import exact_diffusion_loss, marginals, neighbor_mean, neighbo
 from .ddpm import make_schedule
 from .encoders import unit_length
 from .film import Denoiser
-from .inputs import Graph, InputError, graph_from_edges
+from .inputs import InputError, graph_from_edges
 from .models import pair_scores, pick_by_law, take_step
 from .negatives import Sampler, fractions, levels_of, weights
 from .ranking import adjacency, feature_rows

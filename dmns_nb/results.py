@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from .drawing import colors, level_colors, use_style
-from .experiments import Results, bins, experiments, paper_data, unpack_ranks
+from .experiments import experiments, paper_data
+from .records import Results, bins, unpack_ranks
 from .ranking import Estimate, paired_difference
 
 # %% ../nbs/15_results.ipynb #5230129d

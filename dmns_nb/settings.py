@@ -77,8 +77,8 @@ class Config:
     batch: int = 0                  # links a step; 0: all of them
     link: str = 'log-sigmoid'       # or 'sigmoid', as released
     reduction: str = 'sum'          # or 'mean', as released
-    variational: bool = True        # an encoder that gives clouds instead of points, as GVAE's in chapter 11
-    generated: object = (.03, .15)  # weight of all generated negatives; of several, the best on validation again
+    variational: object = (True, False)  # an encoder that gives clouds (True), as GVAE's in chapter 11, or points; of both, the better on validation
+    generated: object = (.15, .01)  # weight of all generated negatives; of several, the best on validation again
     grounded: bool = True           # generated laws pick real nodes; False: made-up points, as in the paper
     candidates: int = 10            # uniform nodes to pick from
     uniform: bool = True            # keep the uniform negatives beside the generated ones
@@ -93,7 +93,7 @@ class Config:
     conditional: bool = True        # tell the denoiser the query
     affine: bool = True             # False: a nonlinear denoiser, which needs the chain
     estimator: str = 'exact'        # 'exact': no draws; 'draws': a draw a link; 'chain': walk it
-    queries: float = .15            # share of the nodes that negatives are generated for in an epoch, drawn anew
+    queries: float = .1             # share of the nodes that negatives are generated for in an epoch, drawn anew
     diffusion_steps: int = 1        # steps of the diffusion model in each epoch
     diffusion_lr: float = .01       # its learning rate (Adam)
     diffusion_decay: float = 0.     # its weight decay

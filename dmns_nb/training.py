@@ -128,11 +128,18 @@ def open_choices(config: Config) -> list:
     return [(name, values) for name in asked if isinstance(values := getattr(config, name), (tuple, list))]
 
 def _fit_best(split, config, checkpoint, resume, quiet, save_every):
-    name, values = open_choices(config)[0]
-    path = lambda value: checkpoint and f'{checkpoint}.{name}-{value:g}'
-    runs = [fit(split, replace(config, **{name: value}), path(value), resume, quiet, save_every) for value in values]
-    best = max(runs, key=lambda run: run.validation)
-    best.seconds = sum(run.seconds for run in runs)
+    choices, spent = open_choices(config), 0.
+    def trained(config):
+        path = checkpoint and '.'.join([str(checkpoint), *(f'{name}-{getattr(config, name):g}' for name, _ in choices)])
+        return fit(split, config, path, resume, quiet, save_every)
+    best = trained(replace(config, **{name: values[0] for name, values in choices}))
+    spent += best.seconds
+    for name, values in choices:
+        for value in values[1:]:
+            run = trained(replace(best.config, **{name: value}))
+            spent += run.seconds
+            if run.validation > best.validation: best = run
+    best.seconds = spent
     return best
 
 # %% ../nbs/09_training.ipynb #000e3b70
