@@ -34,7 +34,7 @@ prepare: .venv/.installed ## export the modules, clean the notebooks, make READM
 	@python tools/book.py readme
 
 run: .venv/.installed ## run NB=01_graphs and save its outputs (SLOW=1 runs the slow cells too)
-	@python tools/book.py run $(NB) $(if $(SLOW),--slow)
+	@env -u MPLBACKEND python tools/book.py run $(NB) $(if $(SLOW),--slow)
 
 lab: .venv/.installed ## open the book in JupyterLab
 	@MPLBACKEND= jupyter lab nbs

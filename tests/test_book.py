@@ -50,7 +50,7 @@ def test_notebook_is_well_formed(path):
         source = ''.join(cell['source'])
         if cell['cell_type'] == 'code':
             pictures = [o for o in cell['outputs'] if 'image/png' in o.get('data', {})]
-            assert not pictures or '#| fig-alt:' in source, f'cell {i}: a picture without alt text'
+            assert bool(pictures) == ('#| fig-alt:' in source), f'cell {i}: a picture without alt text, or alt text without its picture'
             assert not any(o['output_type'] == 'error' for o in cell['outputs']), f'cell {i}: saved with an error'
             assert not any(o.get('name') == 'stderr' for o in cell['outputs']), f'cell {i}: saved with a warning'
         else:

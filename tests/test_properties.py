@@ -142,7 +142,7 @@ def test_tables_round_trip(edges, seed):
 def test_runs_round_trip_and_predict_no_known_link(graph, method):
     split = hide(graph)
     if split is None: return
-    run = fit(split, Config.compact(method=method, epochs=2, generated=.03))
+    run = fit(split, Config.compact(method=method, epochs=2, generated=.03, variational=True))
     with tempfile.TemporaryDirectory() as folder:
         run.save(f'{folder}/run')
         again = Run.load(f'{folder}/run', split)
