@@ -164,10 +164,10 @@ def save(self: Split, path):
 def _split_parts(path):
     "The arrays of a split file, or of a folder of text files"
     if path.is_dir():
-        files = {part: next(iter(sorted(path.glob(f'{part}*.txt'))), None) for part in ('train', 'val', 'test')}
-        if None in files.values(): raise InputError(f'{path} needs the text files train*.txt, val*.txt and test*.txt')
+        found = {part: sorted(path.glob(f'{part}*.txt')) for part in ('train', 'val', 'test')}
+        if not all(found.values()): raise InputError(f'{path} needs the text files train*.txt, val*.txt and test*.txt')
         try:
-            with catch_warnings(action='ignore'): return {part: np.loadtxt(f, dtype=np.int64, ndmin=2) for part, f in files.items()}
+            with catch_warnings(action='ignore'): return {part: np.loadtxt(f, dtype=np.int64, ndmin=2) for part, (f, *_) in found.items()}
         except (ValueError, OSError, OverflowError) as e: raise InputError(f'{path} holds a file that is not rows of node ids: {e}') from e
     parts = read_arrays(path, {'train', 'val', 'test'})
     wrong = [part for part in ('train', 'val', 'test') if parts[part].dtype.kind not in 'iu']
