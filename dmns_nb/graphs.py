@@ -13,12 +13,14 @@ from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from warnings import catch_warnings
 
 import numpy as np
 import torch
 from fastcore.basics import patch
 from torch import Tensor
 
+from .files import with_features
 from .inputs import Graph, InputError, graph_from_edges, pair_keys, read_arrays, read_npz, read_table, synth_graph
 
 _all_ = ['InputError', 'Graph', 'graph_from_edges', 'synth_graph']
@@ -51,10 +53,13 @@ def _from_pyg(data): return dict(edges=data.edge_index.T, features=data.x, label
 
 # %% ../nbs/01_graphs.ipynb #c2aa6eb7
 def load_graph(
-    source,      # 'debian', 'cora', 'citeseer', 'cs', 'actor'; a .npz, .csv or .tsv file; a PyG `Data`; a networkx graph
-    root=None,   # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
+    source,         # 'debian', 'cora', 'citeseer', 'cs', 'actor'; a .npz, .csv or .tsv file; a PyG `Data`; a networkx graph
+    root=None,      # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
+    features=None,  # a .csv or .tsv table of features, for a .csv or .tsv file of links
 ) -> Graph:
     "A graph from wherever it is"
+    table = not hasattr(source, 'nodes') and not hasattr(source, 'edge_index') and str(source).endswith(('.csv', '.tsv'))
+    if features is not None and not table: raise InputError('a table of features goes with a .csv or .tsv file of links, and with nothing else')
     if hasattr(source, 'edge_index'): return graph_from_edges(**_from_pyg(source))
     if hasattr(source, 'edges') and hasattr(source, 'nodes'): return graph_from_edges(**_from_networkx(source))
     if source == 'debian': return graph_from_edges(**read_npz(files('dmns_nb')/'data'/'debian.npz'), name='debian')
@@ -65,7 +70,8 @@ def load_graph(
         raise InputError(f'no dataset is called {str(source)!r}' + (f'; did you mean {near[0]!r}?' if near else
                          f': choose one of {", ".join(datasets)}, or a file ending in {", ".join(readers)}'))
     if not path.is_file(): raise InputError(f'there is no file {path}')
-    return graph_from_edges(**readers[path.suffix](path), name=path.stem)
+    found = readers[path.suffix](path)
+    return graph_from_edges(**(found if features is None else with_features(found, features)), name=path.stem)
 
 # %% ../nbs/01_graphs.ipynb #fc988165
 @dataclass(repr=False)
@@ -158,11 +164,15 @@ def save(self: Split, path):
 def _split_parts(path):
     "The arrays of a split file, or of a folder of text files"
     if path.is_dir():
-        files = {part: next(iter(sorted(path.glob(f'{part}*.txt'))), None) for part in ('train', 'val', 'test')}
-        if None in files.values(): raise InputError(f'{path} needs the text files train*.txt, val*.txt and test*.txt')
-        try: return {part: np.loadtxt(f, dtype=np.int64, ndmin=2) for part, f in files.items()}
-        except ValueError as e: raise InputError(f'{path} holds a file that is not rows of node ids: {e}') from e
-    return read_arrays(path, {'train', 'val', 'test'})
+        found = {part: sorted(path.glob(f'{part}*.txt')) for part in ('train', 'val', 'test')}
+        if not all(found.values()): raise InputError(f'{path} needs the text files train*.txt, val*.txt and test*.txt')
+        try:
+            with catch_warnings(action='ignore'): return {part: np.loadtxt(f, dtype=np.int64, ndmin=2) for part, (f, *_) in found.items()}
+        except (ValueError, OSError, OverflowError) as e: raise InputError(f'{path} holds a file that is not rows of node ids: {e}') from e
+    parts = read_arrays(path, {'train', 'val', 'test'})
+    wrong = [part for part in ('train', 'val', 'test') if parts[part].dtype.kind not in 'iu']
+    if wrong: raise InputError(f'{path} holds no node ids in {", ".join(wrong)}')
+    return parts
 
 # %% ../nbs/01_graphs.ipynb #f351b26c
 def read_split(
@@ -173,9 +183,11 @@ def read_split(
     path = Path(path)
     parts = _split_parts(path)
     train, val, test = (torch.from_numpy(parts[k].astype(np.int64)) for k in ('train', 'val', 'test'))
+    if any(p.ndim != 2 or not len(p) or p.shape[1] < columns for p, columns in ((train, 2), (val, 3), (test, 3))):
+        raise InputError(f'{path} needs rows of two nodes in train, and of two nodes and some candidates in val and test')
     foreign = InputError(f'{path} was made for another graph than {graph.name}')
     if 'fingerprint' in parts and str(parts['fingerprint']) != graph.fingerprint: raise foreign
-    if any(p.ndim != 2 or p.shape[1] < 2 or p.min() < 0 or p.max() >= graph.num_nodes for p in (train, val, test)): raise foreign
+    if any(p.min() < 0 or p.max() >= graph.num_nodes for p in (train, val, test)): raise foreign
     pairs = torch.cat([p[:, :2] for p in (train, val, test)])
     if not (graph.has_link(*pairs.T) | (pairs[:, 0] == pairs[:, 1])).all(): raise foreign
     train = torch.from_numpy(np.unique(np.sort(train[train[:, 0] != train[:, 1], :2].numpy(), axis=1), axis=0))

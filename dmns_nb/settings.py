@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
+from zipfile import ZipFile
 
 import torch
 from fastcore.basics import patch
@@ -145,10 +146,22 @@ def save_atomically(what, path):
     torch.save(what, temporary)
     os.replace(temporary, path)
 
+_parts = dict(run=dict(identity=dict, history=list, best_epoch=int, seconds=float, parameters=int, kept=dict),
+              checkpoint=dict(identity=dict, model=dict, random=dict, optimizers=list, epoch=int, best=float, best_epoch=int, seconds=float,
+                              history=list, kept=dict))
+
 def load_saved(path, kind) -> dict:
-    "Read what `save_atomically` wrote; no pickled code is run"
-    try: saved = torch.load(path, map_location='cpu', weights_only=True)
+    "Read what `save_atomically` wrote; no pickled code is run, and nothing is unpacked, for torch packs nothing"
+    try:
+        with ZipFile(path) as archive:
+            if sum(m.file_size for m in archive.infolist()) > os.path.getsize(path): raise ValueError('packed')
+        saved = torch.load(path, map_location='cpu', weights_only=True)
     except FileNotFoundError: raise InputError(f'there is no file {path}') from None
     except Exception as e: raise InputError(f'{path} is not a {kind} of this package, or was cut short') from e
     if not isinstance(saved, dict) or saved.get('kind') != kind: raise InputError(f'{path} is not a {kind} of this package')
+    lost = [part for part, type in _parts.get(kind, {}).items() if not isinstance(saved.get(part), type)]
+    if lost: raise InputError(f'{path} is a {kind} without its {", ".join(lost)}: train again')
+    settings = saved['identity'].get('config') if kind in _parts else None
+    if kind in _parts and (not isinstance(settings, dict) or set(settings) != {f.name for f in fields(Config)}):
+        raise InputError(f'{path} was written by another version of this package, with other settings: train again')
     return saved

@@ -23,7 +23,7 @@ def test_demo(tmp_path):
     assert (tmp_path/'d.png').read_bytes().startswith(b'\x89PNG')
 
 
-@pytest.mark.parametrize('command, option', [('dmns_demo', '--epochs'), ('dmns_train', '--resume'), ('dmns_bench', '--datasets')])
+@pytest.mark.parametrize('command, option', [('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_bench', '--sizes')])
 def test_help(command, option):
     done = subprocess.run([command, '--help'], capture_output=True, text=True, check=True)
     assert option in done.stdout
