@@ -67,10 +67,22 @@ class QuickSampler(Sampler):
         found[maybe] = super().linked(flat(v)[maybe], flat(u)[maybe])
         return found.view(v.shape)
 
+    def allowed(self, v: Tensor, generator=None, tries=20) -> Tensor:
+        "Proposals, those that are known replaced; only what was replaced is looked at again"
+        u = self.propose(v, generator)
+        v, flat = v.reshape(-1), u.view(-1)
+        wrong = torch.arange(0) if self.known else self.linked(v, flat).nonzero()[:, 0]
+        for _ in range(tries):
+            if not len(wrong): return u
+            flat[wrong] = self.propose(v[wrong], generator)
+            wrong = wrong[self.linked(v[wrong], flat[wrong])]
+        for i in wrong.tolist(): flat[i] = self.last_resort(v[i], generator)
+        return u
+
 # %% ../nbs/09_large.ipynb #7576c0c7
 def law_vectors(laws: dict, levels) -> Tensor:
     "What to multiply [x, x²] with, for each query and level"
-    return torch.stack([torch.cat([mean/var, -.5/var], -1) for mean, var in (laws[t] for t in levels)], 1)
+    return torch.stack([torch.cat([mean/var, -.5/var], -1) for mean, var in (laws[t] for t in levels)], -1)
 
 @torch.no_grad()
 def pick_levels(
@@ -81,10 +93,11 @@ def pick_levels(
 ) -> Tensor:                          # levels × rows
     "For each row and level one of the candidates, by how likely it is under that law"
     both, k = torch.cat([h, h*h], 1), candidates.shape[1]
-    out = torch.empty(len(candidates), vectors.shape[1], dtype=torch.long, device=h.device)
+    out = torch.empty(len(candidates), vectors.shape[2], dtype=torch.long, device=h.device)
     for start in range(0, len(candidates), size):
         rows = slice(start, start + size)
         x = both.index_select(0, candidates[rows].flatten()).view(-1, k, both.shape[1])
-        p = torch.bmm(vectors.index_select(0, place[rows]), x.transpose(1, 2)).softmax(-1)
-        out[rows] = candidates[rows].gather(1, (p.cumsum(-1) < chance[rows][:, :, None]).sum(-1).clamp(max=k - 1))
+        log_p = torch.bmm(x, vectors.index_select(0, place[rows]))
+        line = log_p.sub_(log_p.amax(1, keepdim=True)).exp_().cumsum(1)
+        out[rows] = candidates[rows].gather(1, (line < chance[rows][:, None]*line[:, -1:]).sum(1).clamp(max=k - 1))
     return out.T

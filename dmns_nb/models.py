@@ -18,7 +18,7 @@ from .ddpm import make_schedule
 from .encoders import Encoder
 from .film import Denoiser
 from .graphs import Split, draw_candidates
-from .inputs import Graph, InputError
+from .inputs import Graph, InputError, pair_keys
 from .large import QuickSampler, law_vectors, many_scores, pair_scores, pick_levels
 from .negatives import Neighborhoods, Sampler, combine, diffusion_loss, generate, levels_of, multilevel_loss, penalty
 from .settings import Config, homes
@@ -119,9 +119,7 @@ def scorer(cls: LinkModel, result: dict, split: Split, config: Config):
     return partial(pair_scores, result['z'], result['bias'])
 
 # %% ../nbs/09_models.ipynb #5377c17a
-def make_denoiser(c: Config) -> Denoiser:
-    "The denoiser that the settings ask for"
-    return Denoiser(c.widths[-1], c.layers, c.fcl, c.conditional, c.affine)
+def make_denoiser(c: Config) -> Denoiser: return Denoiser(c.widths[-1], c.layers, c.fcl, c.conditional, c.affine)
 
 class DMNS(LinkModel):
     "An encoder with generated negatives of several levels beside the uniform ones"
@@ -173,8 +171,8 @@ def blurred_neighbors(self: DMNS, h: Tensor, some: Tensor) -> dict:
 @patch
 def laws(self: DMNS, h: Tensor, some: Tensor) -> dict:
     "Mean and variance of the negatives of some nodes at every level"
-    c = self.config
-    return marginals(self.denoiser, h[some], self.schedule, self.levels, c.noise) if c.learned else self.blurred_neighbors(h, some)
+    if not self.config.learned: return self.blurred_neighbors(h, some)
+    return marginals(self.denoiser, h[some], self.schedule, self.levels, self.config.noise)
 
 @patch
 def point_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some: Tensor, at) -> Tensor:
@@ -198,7 +196,7 @@ def pick_by_law(h: Tensor, candidates: Tensor, mean: Tensor, var: Tensor) -> Ten
 
 @patch
 def picks(self: DMNS, h: Tensor, some: Tensor, v: Tensor, place: Tensor):
-    "For each level the nodes that the laws pick for the part of the links from v that is scored here"
+    "For each level the nodes that the laws pick for those links from v that are scored here"
     among, laws = self.sampler.allowed(v[:, None].expand(-1, self.config.candidates).contiguous()), self.laws(h, some)
     if not self.large: return [self.part(pick_by_law(h, among, *(q[place] for q in laws[t]))) for t in self.levels]
     chance = torch.rand(len(v), len(self.levels), device=h.device)
@@ -244,7 +242,8 @@ def expected_map(scores: Tensor, k: int) -> Tensor:
 def validation_rows(split: Split, candidates: int, seed=1) -> Tensor:
     "The validation questions with candidates drawn anew, among nodes that neither training nor validation links to the query"
     if not candidates: return split.val
-    seen = torch.cat([split.train, split.val[:, :2]]).sort(1).values.unique(dim=0)
-    candidates = max(split.candidates, min(candidates, 200_000//len(split.val)))
-    drawn = draw_candidates(Graph(seen, split.graph.features), split.val[:, 0], candidates, torch.Generator().manual_seed(seed))
+    n, candidates = split.graph.num_nodes, max(split.candidates, min(candidates, 200_000//len(split.val)))
+    seen = pair_keys(*torch.cat([split.train, split.val[:, :2]]).T, n).unique()
+    known = Graph(torch.stack([seen//n, seen%n], 1), split.graph.features)
+    drawn = draw_candidates(known, split.val[:, 0], candidates, torch.Generator().manual_seed(seed))
     return torch.cat([split.val[:, :2], drawn], 1)
