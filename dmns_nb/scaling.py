@@ -96,8 +96,11 @@ def join(timeout: float) -> int:
     if 'RANK' not in os.environ: raise InputError('start this with torchrun, such as torchrun --nproc-per-node 2 -m dmns_nb.scaling')
     gpu = torch.cuda.is_available()
     if gpu: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-    dist.init_process_group('nccl' if gpu else 'gloo', timeout=timedelta(seconds=timeout))
-    return dist.get_rank()
+    wait = timedelta(seconds=timeout)
+    store, rank, world = next(dist.rendezvous('env://', timeout=wait))
+    store = dist.PrefixStore(f'start-{(store.add("joined", 1) - 1)//world}', store)   # a restart must not find the addresses of the dead
+    dist.init_process_group('nccl' if gpu else 'gloo', store=store, rank=rank, world_size=world, timeout=wait)
+    return rank
 
 def train_shared(config, dataset, root, out, resume, timeout, quiet):
     "Train with the other processes; process 0 writes the run and what came of it"

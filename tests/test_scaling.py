@@ -14,7 +14,7 @@ from dmns_nb.graphs import load_graph, split_links
 from dmns_nb.inputs import synth_graph
 from dmns_nb.training import Config, fit
 
-EPOCHS = 25
+EPOCHS = 15
 
 
 def command(folder, *more, processes=2):
@@ -37,7 +37,8 @@ def alone(tmp_path_factory):
 
 def close(ours, theirs):
     assert len(ours) == len(theirs)
-    torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), rtol=2e-3, atol=2e-3)
+    # a swap of two nearly equal scores moves the validation MAP a little
+    torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), rtol=1e-4, atol=1e-3)
 
 
 def children(pid): return [int(p) for p in Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
@@ -55,8 +56,9 @@ def test_two_processes_give_the_curve_of_one_even_if_one_is_killed(alone):
         killed = time.time()
         while first in children(process.pid) and time.time() < killed + 30: time.sleep(.02)
         waited = time.time() - killed
-        _, errors = process.communicate(timeout=60)
-    finally: process.kill()
+        _, errors = process.communicate(timeout=120)
+    finally:
+        for pid in (*children(process.pid), process.pid) if process.poll() is None else (): os.kill(pid, signal.SIGKILL)
     assert waited < 10
     assert 'has lost another one of this run' in errors
     assert process.returncode == 0, errors
