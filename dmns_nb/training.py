@@ -38,14 +38,21 @@ class State:
         self.epoch, self.best, self.best_epoch, self.seconds, self.history, self.kept = 0, -1., 0, 0., [], {}
 
     plain = ('epoch', 'best', 'best_epoch', 'seconds', 'history', 'kept')
-    def save(self, path, identity):
+    def contents(self, identity) -> dict:
         random = dict(cpu=torch.get_rng_state(), cuda=torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
-        save_atomically(dict(kind='checkpoint', identity=identity, model=self.model.state_dict(), random=random,
-                             optimizers=[o.state_dict() for o in self.model.optimizers], **{k: getattr(self, k) for k in self.plain}), path)
+        return dict(kind='checkpoint', identity=identity, model=self.model.state_dict(), random=random,
+                    optimizers=[o.state_dict() for o in self.model.optimizers], **{k: getattr(self, k) for k in self.plain})
 
-    def load(self, path, identity):
-        saved = load_saved(path, 'checkpoint')
-        if saved['identity'] != identity: raise InputError(f'{path} belongs to another run: other settings, seed or split')
+    def save(self, path, identity): save_atomically(self.contents(identity), path)
+
+    def begin(self, path, identity, resume):
+        "Go on from a file, if that is asked for and it is there"
+        if not path or not Path(path).exists(): return
+        saved = load_saved(path, 'checkpoint')   # a stranger's file is not overwritten
+        if resume and saved['identity'] != identity: raise InputError(f'{path} belongs to another run: other settings, seed or split')
+        if resume: self.restore(saved)
+
+    def restore(self, saved: dict):
         self.model.load_state_dict(saved['model'])
         for optimizer, state in zip(self.model.optimizers, saved['optimizers']): optimizer.load_state_dict(state)
         for k in self.plain: setattr(self, k, saved[k])
@@ -54,13 +61,19 @@ class State:
 
 # %% ../nbs/09_training.ipynb #60a0c674
 @patch
-def advance(self: State) -> tuple:
-    "One epoch of training, and the validation score after it; the result is kept if it is the best so far"
+def measure(self: State) -> tuple:
+    "One epoch of training: the loss, the validation score after it, and what scores are made of"
     model = self.model
     loss, result = model.train().epoch(), model.eval().result()
-    with torch.no_grad(): scores = model.scorer(result, model.split, model.config)(self.questions[:, :1], self.questions[:, 1:])
+    score = model.scorer(result, model.split, model.config)
+    with torch.no_grad(): scores = torch.cat([score(rows[:, :1], rows[:, 1:]) for rows in self.questions.split(2**15)])
     more = self.questions.shape[1] > model.split.test.shape[1]
-    value = (expected_map(scores, model.split.candidates) if more else metric_values(scores)['map'].mean()).item()
+    return loss, (expected_map(scores, model.split.candidates) if more else metric_values(scores)['map'].mean()).item(), result
+
+@patch
+def advance(self: State) -> tuple:
+    "One epoch; the result is kept if its validation score is the best so far"
+    loss, value, result = self.measure()
     self.epoch += 1
     self.history.append((loss, value))
     if value > self.best: self.best, self.best_epoch, self.kept = value, self.epoch, result
@@ -82,17 +95,17 @@ def fit(
     resume=False,            # go on from that file if it is there
     quiet=True,              # no progress bar, no log lines
     save_every=None,         # seconds between checkpoints; $DMNS_SAVE_EVERY, else 30
+    kind=State,              # what goes through the epochs; chapter 16 has one for several processes
     **changes,               # settings to replace
 ):                           # → Run
     "Train a link predictor"
     config = replace(config or Config(), **changes)
     save_every = float(os.environ.get('DMNS_SAVE_EVERY', 30)) if save_every is None else save_every
-    if open_choices(config): return _fit_best(split, config, checkpoint, resume, quiet, save_every)
+    if open_choices(config): return _fit_best(split, config, checkpoint, resume, quiet, save_every, kind)
     identity, device = identity_of(split, config), pick_device(config.device)
     with torch.random.fork_rng(devices=[device] if device.type == 'cuda' else []):
-        state = State(split, config, device)
-        if resume and checkpoint and Path(checkpoint).exists(): state.load(checkpoint, identity)
-        elif checkpoint and Path(checkpoint).exists(): load_saved(checkpoint, 'checkpoint')  # a stranger's file is not overwritten
+        state = kind(split, config, device)
+        state.begin(checkpoint, identity, resume)
         start, saved = time.perf_counter() - state.seconds, time.perf_counter()
         with progress(config.epochs, state.epoch, quiet) as show:
             while state.epoch < config.epochs and (state.epoch < config.least or state.epoch - state.best_epoch <= config.patience):
@@ -127,11 +140,11 @@ def open_choices(config: Config) -> list:
     asked = ('variational', 'temperature', 'generated') if config.method == 'dmns' else ('temperature',)
     return [(name, values) for name in asked if isinstance(values := getattr(config, name), (tuple, list))]
 
-def _fit_best(split, config, checkpoint, resume, quiet, save_every):
+def _fit_best(split, config, checkpoint, resume, quiet, save_every, kind):
     choices, spent = open_choices(config), 0.
     def trained(config):
         path = checkpoint and '.'.join([str(checkpoint), *(f'{name}-{getattr(config, name):g}' for name, _ in choices)])
-        return fit(split, config, path, resume, quiet, save_every)
+        return fit(split, config, path, resume, quiet, save_every, kind)
     best = trained(replace(config, **{name: values[0] for name, values in choices}))
     spent += best.seconds
     for name, values in choices:
