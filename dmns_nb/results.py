@@ -103,7 +103,8 @@ def claims(book: Book) -> pd.DataFrame:
              'ours: DMNS is ahead of a GCN on the strong track': ('strong', 'DMNS', 'GCN'),
              'ours: and of uniform negatives with an encoder chosen alike': ('strong', 'DMNS', uniform_rows),
              'ours: and of PyG\'s loop': ('strong', 'DMNS', 'PyG\'s loop'),
-             'ours: learned laws are better than the neighbours\' own mean and variance': ('control', 'clouds, real nodes picked', 'clouds, nothing learned')}
+             'ours: learned laws are better than the neighbours\' own mean and variance':
+                 ('control', 'clouds, real nodes picked', 'clouds, nothing learned')}
     rows = {}
     for claim, (name, one, other) in tests.items():
         for d in experiments[name].datasets:
@@ -122,7 +123,8 @@ def dataset_table(book: Book) -> pd.DataFrame:
 def gaps(book: Book, name: str, one='DMNS', ranks='ranks') -> pd.DataFrame:
     "One row of an experiment minus each other, with intervals"
     others = {row: row for row in experiments[name].rows if row != one} | {'GCN or GVAE': uniform_rows}
-    return pd.DataFrame({nice[d]: {label: str(book.difference(name, one, o, d, ranks) or '') for label, o in others.items()} for d in experiments[name].datasets})
+    row = lambda d: {label: str(book.difference(name, one, other, d, ranks) or '') for label, other in others.items()}
+    return pd.DataFrame({nice[d]: row(d) for d in experiments[name].datasets})
 
 # %% ../nbs/15_results.ipynb #6ad31bf0
 def dots(book: Book, name: str, title='', against=None):
@@ -198,7 +200,7 @@ def headline(book: Book) -> pd.DataFrame:
         either = {nice[d]: show(book.values(book.runs(name, uniform_rows, d))) for d in experiments[name].datasets}
         rows |= {f'GCN, {track}': one.loc['GCN'], f'GVAE, {track}': one.loc['GVAE'], f'either, {track}': either, f'DMNS, {track}': one.loc['DMNS']}
     rows['PyG\'s loop, 128, 64'] = table(book, 'strong').loc['PyG\'s loop']
-    return pd.DataFrame(rows).T.fillna('')
+    return pd.DataFrame({label: dict(row) for label, row in rows.items()}).T.reindex(columns=nice.values()).fillna('')
 
 def save_figures(book: Book, folder):
     "Every figure as SVG"
