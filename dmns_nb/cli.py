@@ -150,17 +150,15 @@ def seconds_per_epoch(data, config: Config, epochs=8, warm=2) -> float:
 def dmns_bench(
     datasets: str = 'debian',   # names separated by commas, such as cora,cs
     root: str = None,           # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
-    sizes: str = None,          # instead: generated graphs of so many nodes, separated by commas, such as 20000,40000
+    sizes: str = None,          # instead: generated graphs of so many nodes, or nodes:links, such as 20000,50000:400000
     released: store_true = False,  # also time an epoch as the released program trains (slow)
     json: str = None,           # write the measurements to this file
     quiet: store_true = False,  # no progress
 ):
     "Seconds an epoch with uniform and with generated negatives, and their ratios"
     if sizes:
-        try: numbers = [int(n) for n in sizes.split(',')]
-        except ValueError: raise InputError(f'--sizes takes whole numbers separated by commas, not {sizes!r}') from None
         from dmns_nb.scaling import bench_sizes
-        return bench_sizes(numbers, json=json, quiet=quiet)
+        return print(bench_sizes(sizes, json=json, quiet=quiet).round(3).to_string(index=False))
     rows = []
     for name in datasets.split(','):
         data = split_links(load_graph(name, root))
