@@ -64,7 +64,7 @@ def _node_ids(edges, names):
         names = sorted(set(edges.ravel().tolist())) if names is None else names
         place = {name: i for i, name in enumerate(names)}
         unknown = next((e for e in edges.ravel() if e not in place), None)
-        if unknown is not None: raise InputError(f'an edge names {unknown!r}, which is not among the given names')
+        if unknown is not None: raise InputError(f'an edge names {str(unknown)!r}, which is not among the given names')
         return np.array([place[e] for e in edges.ravel()]).reshape(-1, 2), names
     bad = edges[~(np.isfinite(edges) & (edges == np.floor(edges)))] if edges.dtype.kind == 'f' else edges[:0]
     if edges.dtype.kind not in 'iuf' or bad.size:
