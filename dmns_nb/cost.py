@@ -135,9 +135,12 @@ def bench_sizes(sizes, json=None, quiet=False, **options) -> pd.DataFrame:
 # %% ../nbs/16_cost.ipynb #dbd4d090
 def cost_table(folder='results') -> pd.DataFrame:
     "What was measured, beside the paper's seconds on its GPU"
-    read = lambda name: jsonlib.loads((Path(folder)/name).read_text(encoding='utf-8'))
+    def read(name):
+        if not (Path(folder)/name).is_file(): raise InputError(f'{folder} has no {name}: measure with dmns_bench --sizes first')
+        return jsonlib.loads((Path(folder)/name).read_text(encoding='utf-8'))
     table, theirs = pd.DataFrame(read('scaling.json')['rows']), {n: s for n, _, s in read('paper.json')['time']}
-    return table.assign(paper=table.nodes.map(theirs))[['nodes', 'links', 'uniform', 'dmns', 'ratio', 'uniform_cpu', 'dmns_cpu', 'dmns_mb', 'threads', 'paper']]
+    shown = ['nodes', 'links', 'uniform', 'dmns', 'ratio', 'uniform_cpu', 'dmns_cpu', 'dmns_mb', 'threads', 'paper']
+    return table.assign(paper=table.nodes.map(theirs))[shown]
 
 def draw_cost(folder='results'):
     "Seconds an epoch and memory against the number of links, on log axes, beside the paper's"
