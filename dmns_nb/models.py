@@ -19,8 +19,8 @@ from .encoders import Encoder
 from .film import Denoiser
 from .graphs import Split, draw_candidates
 from .inputs import Graph, InputError, pair_keys
-from .large import QuickSampler, law_vectors, many_scores, pair_scores, pick_levels
-from .negatives import Neighborhoods, Sampler, combine, diffusion_loss, generate, levels_of, multilevel_loss, penalty
+from .large import QuickSampler, law_vectors, pair_scores, pick_levels
+from .negatives import Neighborhoods, combine, diffusion_loss, generate, levels_of, multilevel_loss, penalty
 from .settings import Config, homes
 
 # %% ../nbs/09_models.ipynb #6ca7d7cc
@@ -47,7 +47,6 @@ class LinkModel(nn.Module):
         degree = (1 + graph.degrees.float()).log()
         self.degree = ((degree - degree.mean())/degree.std().clamp(min=1e-6)).to(device)
         self.v, self.u = torch.cat([graph.links, graph.links.flip(1)]).T.to(device)
-        self.large = len(self.v) > 2**19
         self.register_buffer('fixed', torch.zeros(0) if config.fresh else torch.randint(graph.num_nodes, (len(self.v),)).to(device))
         self.optimizers = [torch.optim.Adam(self.parameters(), config.lr)]
 
@@ -73,9 +72,8 @@ class LinkModel(nn.Module):
         "Scores of the links, and of their queries with negatives"
         (z, bias), v = self.final(h), self.v[at]
         nodes = self.u[at], self.negatives(v, z.detach(), bias.detach(), at)
-        return tuple(self.pair_scores(z, bias, self.part(v), self.part(u)) for u in nodes)
+        return tuple(pair_scores(z, bias, self.part(v), self.part(u)) for u in nodes)
 
-    def pair_scores(self, z, bias, v, u): return (many_scores if self.large else pair_scores)(z, bias, v, u)
     def part(self, rows: Tensor) -> Tensor: return rows[self.rank::self.world]
     def more(self, at) -> float: return self.world*len(self.v)/len(self.v[at])   # how often the links scored here stand for all
 
@@ -132,7 +130,7 @@ class DMNS(LinkModel):
         self.level_weights = tuple(c.generated*w for w in c.weights)
         self.count = torch.bincount(self.v, minlength=self.graph.num_nodes).float()
         self.register_buffer('started', torch.tensor(False, device=device))
-        self.sampler = (QuickSampler if self.large else Sampler)(self.graph, device=device)
+        self.sampler = QuickSampler(self.graph, device=device)
         if c.neighbors: self.near = Neighborhoods(self.graph).to(device)
         else: self.mean = neighbor_mean(self.graph).to(device)
         self.register_buffer('table', self.near.sample(c.neighbors) if c.neighbors and not c.fresh else torch.zeros(0, device=device))
@@ -198,7 +196,6 @@ def pick_by_law(h: Tensor, candidates: Tensor, mean: Tensor, var: Tensor) -> Ten
 def picks(self: DMNS, h: Tensor, some: Tensor, v: Tensor, place: Tensor):
     "For each level the nodes that the laws pick for those links from v that are scored here"
     among, laws = self.sampler.allowed(v[:, None].expand(-1, self.config.candidates).contiguous()), self.laws(h, some)
-    if not self.large: return [self.part(pick_by_law(h, among, *(q[place] for q in laws[t]))) for t in self.levels]
     chance = torch.rand(len(v), len(self.levels), device=h.device)
     return pick_levels(h, self.part(among), law_vectors(laws, self.levels), self.part(place), self.part(chance))
 
@@ -210,7 +207,7 @@ def grounded_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some
     place[some] = torch.arange(len(some), device=h.device)
     v = self.v[at][place[self.v[at]] >= 0]                         # links whose queries were drawn
     for weight, node in zip(self.level_weights, self.picks(h.detach().float(), some, v, place[v])):
-        costs.append(weight/(len(some)/len(h))*penalty(-self.pair_scores(z, bias, self.part(v), node), c.link).sum())
+        costs.append(weight/(len(some)/len(h))*penalty(-pair_scores(z, bias, self.part(v), node), c.link).sum())
     return self.more(at)*combine(penalty(positive, c.link).sum(), [penalty(-uniform, c.link).sum(), *costs], len(self.v), c.reduction)
 
 @patch
@@ -242,8 +239,10 @@ def expected_map(scores: Tensor, k: int) -> Tensor:
 def validation_rows(split: Split, candidates: int, seed=1) -> Tensor:
     "The validation questions with candidates drawn anew, among nodes that neither training nor validation links to the query"
     if not candidates: return split.val
-    n, candidates = split.graph.num_nodes, max(split.candidates, min(candidates, 200_000//len(split.val)))
+    n = split.graph.num_nodes
     seen = pair_keys(*torch.cat([split.train, split.val[:, :2]]).T, n).unique()
     known = Graph(torch.stack([seen//n, seen%n], 1), split.graph.features)
+    free = int((n - 1 - known.degrees[split.val[:, 0]]).min())                       # for the query that has the fewest
+    candidates = max(split.candidates, min(candidates, 200_000//len(split.val), free))
     drawn = draw_candidates(known, split.val[:, 0], candidates, torch.Generator().manual_seed(seed))
     return torch.cat([split.val[:, :2], drawn], 1)

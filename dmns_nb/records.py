@@ -84,10 +84,10 @@ class Results:
         "Records by key"
         if not self.file.is_file(): return {}
         found = {}
-        for number, line in enumerate(self.file.read_text(encoding='utf-8').splitlines(), 1):
+        for number, line in enumerate(self.file.read_bytes().splitlines(), 1):
             try: entry = json.loads(line)
-            except json.JSONDecodeError: raise InputError(f'{self.file}, line {number}: not a record; delete that line') from None
-            if not isinstance(entry, dict) or not {'dataset', 'split', 'config', 'ranks'} <= set(entry):
+            except (ValueError, RecursionError): raise InputError(f'{self.file}, line {number}: not a record; delete that line') from None
+            if not isinstance(entry, dict) or not {'dataset', 'split', 'config', 'ranks'} <= set(entry) or not isinstance(entry['config'], dict):
                 raise InputError(f'{self.file}, line {number}: a record that lacks something; delete that line')
             found[key_of(entry['dataset'], entry['split'], entry['config'])] = entry
         return found

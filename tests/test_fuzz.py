@@ -139,7 +139,6 @@ def test_packed_checkpoint_is_refused(tmp_path):
     with pytest.raises(InputError, match='cut short'): load_saved(tmp_path/'packed', 'note')
 
 
-@pytest.mark.xfail(reason='Results.read of chapter 14 has to refuse what is no record')
 def test_results_lines(tmp_path):
     Results = find_results()
     lines = (Path(__file__).parent.parent/'results'/'runs.jsonl').read_bytes().splitlines(True)[:3]
