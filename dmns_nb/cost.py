@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import linregress, t as student
 
 from .drawing import colors
-from .experiments import versions
+from .records import versions
 from .graphs import split_links
 from .inputs import Graph, InputError
 from .settings import Config

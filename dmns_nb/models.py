@@ -202,12 +202,12 @@ def picks(self: DMNS, h: Tensor, some: Tensor, v: Tensor, place: Tensor):
 @patch
 def grounded_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some: Tensor, at) -> Tensor:
     "The loss (6.6) with real nodes, picked by the generated laws, as negatives"
-    c, (z, bias), costs = self.config, self.final(h), []
+    c, (z, bias) = self.config, self.final(h)
     place = torch.full((len(h),), -1, device=h.device)
     place[some] = torch.arange(len(some), device=h.device)
     v = self.v[at][place[self.v[at]] >= 0]                         # links whose queries were drawn
-    for weight, node in zip(self.level_weights, self.picks(h.detach().float(), some, v, place[v])):
-        costs.append(weight/(len(some)/len(h))*penalty(-pair_scores(z, bias, self.part(v), node), c.link).sum())
+    scores = pair_scores(z, bias, self.part(v), torch.stack(tuple(self.picks(h.detach().float(), some, v, place[v]))))   # levels × links
+    costs = [weight*len(h)/len(some)*penalty(-s, c.link).sum() for weight, s in zip(self.level_weights, scores)]
     return self.more(at)*combine(penalty(positive, c.link).sum(), [penalty(-uniform, c.link).sum(), *costs], len(self.v), c.reduction)
 
 @patch
