@@ -8,6 +8,7 @@ __all__ = ['uniform_rows', 'nice', 'Book', 'show', 'clear_best', 'table', 'verdi
 
 # %% ../nbs/15_results.ipynb #e54686e6
 import json
+from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -43,6 +44,7 @@ class Book:
         "A metric of each run"
         return [r['hard_map'] if metric == 'hard' else r['metrics'][metric]['mean'] for r in runs]
 
+    @cache
     def difference(self, name: str, one, other, dataset: str, ranks='ranks') -> Estimate:
         "Mean difference in MAP over the same questions and seeds, with its interval; None if there is nothing to compare"
         a, b = ({r['seed']: 1/unpack_ranks(r[ranks]) for r in self.runs(name, label, dataset)} for label in (one, other))
