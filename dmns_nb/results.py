@@ -8,7 +8,6 @@ __all__ = ['uniform_rows', 'nice', 'Book', 'show', 'clear_best', 'table', 'verdi
 
 # %% ../nbs/15_results.ipynb #e54686e6
 import json
-from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -30,7 +29,7 @@ class Book:
         folder = Path(folder)
         self.records = Results(folder).read()
         read = lambda name: json.loads((folder/name).read_text(encoding='utf-8')) if (folder/name).is_file() else {}
-        self.paper, self.links, self.scaling = read('paper.json'), read('test_links.json'), read('scaling.json')
+        self.paper, self.links, self.scaling, self.differences = read('paper.json'), read('test_links.json'), read('scaling.json'), {}
 
     def runs(self, name: str, label, dataset: str) -> list:
         "Records of a row of an experiment on a dataset, a seed each; of several rows, for each seed the record that validates best"
@@ -44,9 +43,13 @@ class Book:
         "A metric of each run"
         return [r['hard_map'] if metric == 'hard' else r['metrics'][metric]['mean'] for r in runs]
 
-    @cache
     def difference(self, name: str, one, other, dataset: str, ranks='ranks') -> Estimate:
         "Mean difference in MAP over the same questions and seeds, with its interval; None if there is nothing to compare"
+        key = name, one, other, dataset, ranks
+        if key not in self.differences: self.differences[key] = self._difference(*key)
+        return self.differences[key]
+
+    def _difference(self, name, one, other, dataset, ranks):
         a, b = ({r['seed']: 1/unpack_ranks(r[ranks]) for r in self.runs(name, label, dataset)} for label in (one, other))
         seeds = sorted(set(a) & set(b))
         if not seeds: return None

@@ -74,7 +74,7 @@ class SharedState(State):
     def begin(self, path, identity, resume):
         "All start from what process 0 has: new, or read from its file"
         if not self.rank: super().begin(path, identity, resume)
-        box = [None if self.rank else self.contents(identity)]
+        box: list = [None if self.rank else self.contents(identity)]
         with together(): dist.broadcast_object_list(box)
         if self.rank: self.restore(box[0])
         if cuda := box[0]['random']['cuda']: torch.cuda.set_rng_state(cuda[0])   # process 0 draws on its first GPU, this one on its own
