@@ -20,6 +20,7 @@ import torch
 from fastcore.script import Param, call_parse, store_true
 
 from . import __version__
+from .cost import bench_sizes, time_epochs
 from .drawing import colors, use_style
 from .experiments import duration, expected_seconds, find_experiments, missing, overview, reproduce
 from .graphs import datasets as known_datasets, load_graph, read_split, split_links
@@ -136,14 +137,7 @@ def dmns_reproduce(
 # %% ../nbs/18_cli.ipynb #71afd73b
 def seconds_per_epoch(data, config: Config, epochs=8, warm=2) -> float:
     "The fastest epoch after some to warm up, validation included"
-    spent = []
-    with torch.random.fork_rng():
-        state = State(data, config, torch.device('cpu'))
-        for i in range(warm + epochs):
-            start = time.perf_counter()
-            state.advance()
-            if i >= warm: spent.append(time.perf_counter() - start)
-    return min(spent)
+    with torch.random.fork_rng(): return time_epochs(State(data, config, torch.device('cpu')), epochs, warm)[0]
 
 @call_parse
 @user_errors
@@ -156,9 +150,7 @@ def dmns_bench(
     quiet: store_true = False,  # no progress
 ):
     "Seconds an epoch with uniform and with generated negatives, and their ratios"
-    if sizes:
-        from dmns_nb.scaling import bench_sizes
-        return print(bench_sizes(sizes, json=json, quiet=quiet).round(3).to_string(index=False))
+    if sizes: return print(bench_sizes(sizes, json=json, quiet=quiet).round(3).to_string(index=False))
     rows = []
     for name in datasets.split(','):
         data = split_links(load_graph(name, root))

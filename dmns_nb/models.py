@@ -19,8 +19,8 @@ from .encoders import Encoder
 from .film import Denoiser
 from .graphs import Split, draw_candidates
 from .inputs import Graph, InputError, pair_keys
-from .large import QuickSampler, law_vectors, pair_scores, pick_levels
-from .negatives import Neighborhoods, combine, diffusion_loss, generate, levels_of, multilevel_loss, penalty
+from .large import law_vectors, pair_scores, pick_levels
+from .negatives import Neighborhoods, Sampler, combine, diffusion_loss, generate, levels_of, multilevel_loss, penalty
 from .settings import Config, homes
 
 # %% ../nbs/09_models.ipynb #6ca7d7cc
@@ -130,7 +130,7 @@ class DMNS(LinkModel):
         self.level_weights = tuple(c.generated*w for w in c.weights)
         self.count = torch.bincount(self.v, minlength=self.graph.num_nodes).float()
         self.register_buffer('started', torch.tensor(False, device=device))
-        self.sampler = QuickSampler(self.graph, device=device)
+        self.sampler = Sampler(self.graph, device=device)
         if c.neighbors: self.near = Neighborhoods(self.graph).to(device)
         else: self.mean = neighbor_mean(self.graph).to(device)
         self.register_buffer('table', self.near.sample(c.neighbors) if c.neighbors and not c.fresh else torch.zeros(0, device=device))
@@ -206,7 +206,7 @@ def grounded_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some
     place = torch.full((len(h),), -1, device=h.device)
     place[some] = torch.arange(len(some), device=h.device)
     v = self.v[at][place[self.v[at]] >= 0]                         # links whose queries were drawn
-    scores = pair_scores(z, bias, self.part(v), torch.stack(tuple(self.picks(h.detach().float(), some, v, place[v]))))   # levels × links
+    scores = pair_scores(z, bias, self.part(v), self.picks(h.detach().float(), some, v, place[v]))   # levels × links
     costs = [weight*len(h)/len(some)*penalty(-s, c.link).sum() for weight, s in zip(self.level_weights, scores)]
     return self.more(at)*combine(penalty(positive, c.link).sum(), [penalty(-uniform, c.link).sum(), *costs], len(self.v), c.reduction)
 

@@ -9,7 +9,7 @@ __all__ = ['fractions', 'weights', 'Neighborhoods', 'Sampler', 'diffusion_loss',
 # %% ../nbs/06_negatives.ipynb #0b50a74d
 from collections import Counter
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor, log2
 
 import torch
 import torch.nn.functional as F
@@ -51,24 +51,37 @@ class Sampler:
     ):
         self.graph, self.known, self.device = graph, known, device
         self.n, self.keys = graph.num_nodes, graph.keys.to(device)
+        self.bits = 3 + max(1, ceil(log2(len(self.keys))))
+        self.table = torch.zeros(2**self.bits, dtype=torch.bool, device=device)
+        self.table[self.place(self.keys)] = True
+
+    def place(self, key: Tensor) -> Tensor:
+        "A place in the table for each number: the highest bits of a product that overflows"
+        return ((key*-7046029254386353131) >> (64 - self.bits)) & (2**self.bits - 1)
 
     def linked(self, v: Tensor, u: Tensor) -> Tensor:
         "Which pairs are links of the training graph, or a node with itself"
-        key = pair_keys(*torch.broadcast_tensors(v, u), self.n).contiguous()
-        return (self.keys[torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)] == key) | (v == u)
+        v, u = torch.broadcast_tensors(v, u)
+        key, found = pair_keys(v, u, self.n).reshape(-1), (v == u).reshape(-1)
+        maybe = self.table[self.place(key)].nonzero()[:, 0]
+        at = torch.searchsorted(self.keys, key[maybe]).clamp(max=len(self.keys) - 1)
+        found[maybe] |= self.keys[at] == key[maybe]
+        return found.view(v.shape)
 
     def propose(self, v: Tensor, generator=None) -> Tensor:
         "Nodes for queries, neighbours among them: uniform, unless a sampler knows better"
         return torch.randint(self.n, v.shape, generator=generator, device=self.device)
 
     def allowed(self, v: Tensor, generator=None, tries=20) -> Tensor:
-        "Proposals, those that are known replaced"
+        "Proposals, those that are known replaced; only what was replaced is looked at again"
         u = self.propose(v, generator)
-        for _ in range(0 if self.known else tries):
-            wrong = self.linked(v, u)
-            if not wrong.any(): return u
-            u[wrong] = self.propose(v[wrong], generator)
-        for i in () if self.known else self.linked(v, u).nonzero().tolist(): u[tuple(i)] = self.last_resort(v[tuple(i)], generator)
+        v, flat = v.reshape(-1), u.view(-1)
+        wrong = torch.arange(0) if self.known else self.linked(v, flat).nonzero()[:, 0]
+        for _ in range(tries):
+            if not len(wrong): return u
+            flat[wrong] = self.propose(v[wrong], generator)
+            wrong = wrong[self.linked(v[wrong], flat[wrong])]
+        for i in wrong.tolist(): flat[i] = self.last_resort(v[i], generator)
         return u
 
     def last_resort(self, v: Tensor, generator):

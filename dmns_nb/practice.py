@@ -17,7 +17,8 @@ from .ddpm import make_schedule
 from .encoders import unit_length
 from .film import Denoiser
 from .inputs import InputError, graph_from_edges
-from .models import pair_scores, pick_by_law, take_step
+from .large import law_vectors, pair_scores, pick_levels
+from .models import take_step
 from .negatives import Sampler, fractions, levels_of, weights
 from .ranking import adjacency, feature_rows
 from .training import Run
@@ -97,6 +98,6 @@ class MultiLevelNegatives:
         v = self.starts[place[self.starts] >= 0]
         among = self.sampler.allowed(v[:, None].expand(-1, self.candidates).contiguous())
         with torch.no_grad(): laws = marginals(self.denoiser, h[some], self.schedule, self.levels)
-        u = torch.cat([pick_by_law(h, among, *(q[place[v]] for q in laws[t])) for t in self.levels])
+        u = pick_levels(h, among, law_vectors(laws, self.levels), place[v], torch.rand(len(v), len(self.levels), device=h.device)).reshape(-1)
         weight = torch.tensor(self.weights, device=h.device).repeat_interleave(len(v))
         return v.repeat(len(self.levels)), u, weight/weight.sum()

@@ -33,8 +33,9 @@ def unpack_ranks(text: str) -> np.ndarray:
 # %% ../nbs/14_records.ipynb #26617432
 def peak_memory() -> float:
     "The most memory this process has held, in MB"
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used/(2**20 if sys.platform == 'darwin' else 2**10)
+    status = Path('/proc/self/status')
+    if status.exists(): return int(status.read_text().split('VmHWM:')[1].split()[0])/1024   # ru_maxrss would hold the parent's
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/(2**20 if sys.platform == 'darwin' else 2**10)
 
 def versions() -> dict:
     "Versions of what a result depends on"

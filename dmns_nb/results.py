@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['uniform_rows', 'nice', 'Book', 'show', 'clear_best', 'table', 'verdict', 'best_baseline', 'claims', 'dataset_table',
-           'gaps', 'dots', 'distance_figure', 'psi_table', 'time_figure', 'size_table', 'headline', 'save_figures']
+           'gaps', 'dots', 'distance_figure', 'psi_table', 'draw_times', 'time_figure', 'size_table', 'headline',
+           'save_figures']
 
 # %% ../nbs/15_results.ipynb #e54686e6
 import json
@@ -178,15 +179,19 @@ def psi_table(book: Book) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 # %% ../nbs/15_results.ipynb #8ae4f8c9
-def time_figure(book: Book):
+def draw_times(ax, book: Book):
     "Seconds an epoch on generated graphs, beside the paper's on its GPU"
-    fig, ax = plt.subplots(figsize=(5, 3))
     rows = book.scaling.get('rows', [])
     for key, label, color in (('dmns', 'DMNS, here', colors['dmns']), ('uniform', 'uniform negatives, here', colors['baseline'])):
         ax.loglog([r['links'] for r in rows], [r[key] for r in rows], 'o-', color=color, label=label)
     _, links, seconds = zip(*book.paper['time'])
     ax.loglog(links, seconds, 's--', color=colors['paper'], label='DMNS, the paper, on a GPU')
     ax.set(xlabel='links', ylabel='seconds an epoch', title='Cost grows with the number of links')
+
+def time_figure(book: Book):
+    "What an epoch costs, as a figure of its own"
+    fig, ax = plt.subplots(figsize=(5, 3))
+    draw_times(ax, book)
     ax.legend(fontsize=8)
     return fig
 

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['shared_methods', 'neighbor_batches', 'LostProcess', 'lost', 'say', 'told_to_end', 'together', 'average',
-           'average_gradients', 'SharedState', 'join', 'train_shared', 'share_training', 'bench_sizes', 'draw_cost',
-           'large_graph']
+           'average_gradients', 'SharedState', 'join', 'train_shared', 'share_training']
 
 # %% ../nbs/16_scaling.ipynb #6edd6e0e
 import json as jsonlib
@@ -19,13 +18,10 @@ import torch
 import torch.distributed as dist
 from fastcore.script import call_parse, store_true
 
-from .cost import bench_sizes, draw_cost, large_graph
 from .graphs import load_graph, split_links
 from .inputs import InputError
 from .settings import Config
 from .training import State, fit
-
-_all_ = ['bench_sizes', 'draw_cost', 'large_graph']
 
 # %% ../nbs/16_scaling.ipynb #671259fb
 def neighbor_batches(split, batch=4096, neighbors=(15, 10)):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from dmns_nb.graphs import Graph, InputError, Split, load_graph, read_split, split_links, synth_graph
+from dmns_nb.records import Results
 from dmns_nb.settings import load_saved, save_atomically
 from dmns_nb.training import Config, Run, fit
 
@@ -140,7 +141,6 @@ def test_packed_checkpoint_is_refused(tmp_path):
 
 
 def test_results_lines(tmp_path):
-    Results = find_results()
     lines = (Path(__file__).parent.parent/'results'/'runs.jsonl').read_bytes().splitlines(True)[:3]
     rng, file = np.random.default_rng(0), tmp_path/'runs.jsonl'
     file.write_bytes(b''.join(lines))
@@ -151,10 +151,3 @@ def test_results_lines(tmp_path):
         try: found = Results(tmp_path).read()
         except InputError as e: assert 'line' in str(e)
         else: assert all(json.dumps(r) for r in found.values())
-
-
-def find_results():
-    "Where the finished runs are read"
-    try: from dmns_nb.records import Results
-    except ModuleNotFoundError: from dmns_nb.experiments import Results
-    return Results
