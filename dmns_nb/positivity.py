@@ -34,15 +34,16 @@ def psi_probability(m0, s0, μ0, μt, ε0, t, s: Schedule) -> Tensor:
     return torch.special.ndtr(mean/std.clamp(min=1e-12))
 
 # %% ../nbs/08_positivity.ipynb #99642c0c
-def psi_samples(model, t: int, queries: Tensor, samples=200, pooled=False) -> Tensor:  # queries × samples
+def psi_samples(model, levels, queries: Tensor, samples=200) -> dict:   # level → queries × samples, with means per query and pooled
     "Ψ by sampling, as the paper does: means estimated from generated points, then new points drawn"
-    query = model.h[queries].repeat_interleave(samples, 0)
-    noise = getattr(model, 'noise', 'β')
-    draw = lambda: {k: x.view(len(queries), samples, -1) for k, x in generate(model.denoiser, query, model.schedule, (0, t), noise).items()}
+    query, noise = model.h[queries].repeat_interleave(samples, 0), getattr(model, 'noise', 'β')
+    def draw():
+        points = generate(model.denoiser, query, model.schedule, (0, *levels), noise)
+        return {t: x.view(len(queries), samples, -1) for t, x in points.items()}
     first, second = draw(), draw()
-    over = (0, 1) if pooled else 1
-    μ0, μt = (first[k].mean(over, keepdim=True) for k in (0, t))
-    return psi(second[0], μ0, μt, torch.randn_like(second[0]), t, model.schedule)[0]
+    xp, ε0 = second[0], torch.randn_like(second[0])
+    mean = lambda t, over: first[t].mean(over, keepdim=True)
+    return {t: [psi(xp, mean(0, over), mean(t, over), ε0, t, model.schedule)[0] for over in (1, (0, 1))] for t in levels}
 
 def psi_report(
     model,                 # anything trained with the attributes h, denoiser and schedule
@@ -56,12 +57,12 @@ def psi_report(
         levels = levels or levels_of(model.schedule.T)
         nodes = torch.randperm(len(model.h), device=model.h.device)[:queries]
         laws = marginals(model.denoiser, model.h[nodes], model.schedule, (0, *levels), getattr(model, 'noise', 'β'))
-        (m0, s0), rows = (q[:, None] for q in laws[0]), []
+        (m0, s0), rows, sampled = (q[:, None] for q in laws[0]), [], psi_samples(model, levels, nodes, samples)
         for t in levels:
             ε0, mt = torch.randn(len(nodes), samples, model.h.shape[1], device=model.h.device), laws[t][0][:, None]
             exact = [psi_probability(m0, s0, a, b, ε0, t, model.schedule).mean().item()
                      for a, b in ((m0, mt), (m0.mean(0, keepdim=True), mt.mean(0, keepdim=True)))]
-            counted = [(psi_samples(model, t, nodes, samples, pooled) >= 0).float().mean().item() for pooled in (False, True)]
+            counted = [(Ψ >= 0).float().mean().item() for Ψ in sampled[t]]
             rows.append({'t': t, 'per query, sampled': counted[0], 'per query, exact': exact[0],
                          'pooled, sampled': counted[1], 'pooled, exact': exact[1]})
     return pd.DataFrame(rows).set_index('t')
