@@ -8,6 +8,7 @@ __all__ = ['ranks', 'metric_values', 'link_ids', 'Estimate', 'estimate', 'evalua
 
 # %% ../nbs/02_ranking.ipynb #6870adac
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -44,15 +45,22 @@ def link_ids(rows: Tensor, num_nodes: int) -> np.ndarray:
     "For each question the number of the link it asks for, so that both ends of a link share one"
     return np.unique(pair_keys(rows[:, 0], rows[:, 1], num_nodes).numpy(), return_inverse=True)[1]
 
+def _drawn(groups: int, draws: int, rng) -> np.ndarray:
+    "How often each group comes up in each of some bootstrap samples"
+    return rng.multinomial(groups, np.full(groups, 1/groups), size=draws).astype(np.float64)
+
+@lru_cache(maxsize=8)
+def _drawn_once(groups, draws, seed): return _drawn(groups, draws, np.random.default_rng(seed))   # the same for all methods
+
 def _resample(values, groups, draws, seed):
     "Means of `values` over groups drawn with replacement"
     groups = np.arange(len(values)) if groups is None else np.asarray(groups)
     total, size = np.bincount(groups, values), np.bincount(groups)
-    rng, means = np.random.default_rng(seed), []
-    for part in np.array_split(np.arange(draws), max(1, draws*len(size)//2_000_000)):
-        times = rng.multinomial(len(size), np.full(len(size), 1/len(size)), size=len(part))
-        means.append(times@total/(times@size))
-    return np.concatenate(means)
+    if draws*len(size) <= 10_000_000: parts = [_drawn_once(len(size), draws, seed)]
+    else:   # too much to keep
+        rng = np.random.default_rng(seed)
+        parts = (_drawn(len(size), len(part), rng) for part in np.array_split(np.arange(draws), draws*len(size)//2_000_000))
+    return np.concatenate([times@total/(times@size) for times in parts])
 
 # %% ../nbs/02_ranking.ipynb #50c0af55
 @dataclass(frozen=True, repr=False)

@@ -30,15 +30,16 @@ class Book:
         folder = Path(folder)
         self.records = Results(folder).read()
         read = lambda name: json.loads((folder/name).read_text(encoding='utf-8')) if (folder/name).is_file() else {}
-        self.paper, self.links, self.scaling, self.differences = read('paper.json'), read('test_links.json'), read('scaling.json'), {}
+        self.paper, self.links, self.scaling = read('paper.json'), read('test_links.json'), read('scaling.json')
+        self.differences, self.jobs = {}, {}   # found once
 
     def runs(self, name: str, label, dataset: str) -> list:
         "Records of a row of an experiment on a dataset, a seed each; of several rows, for each seed the record that validates best"
         if isinstance(label, tuple):
             by_seed = [{r['seed']: r for r in self.runs(name, one, dataset)} for one in label]
             return [max((rows[seed] for rows in by_seed), key=lambda r: r['validation']) for seed in sorted(set.intersection(*map(set, by_seed)))]
-        jobs = [job for row, job in experiments[name].jobs([dataset]) if row == label]
-        return [self.records[job.key] for job in jobs if job.key in self.records]
+        if (name, dataset) not in self.jobs: self.jobs[name, dataset] = [(row, job.key) for row, job in experiments[name].jobs([dataset])]
+        return [self.records[key] for row, key in self.jobs[name, dataset] if row == label and key in self.records]
 
     def values(self, runs: list, metric='map') -> list:
         "A metric of each run"
