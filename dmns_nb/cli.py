@@ -20,7 +20,7 @@ import torch
 from fastcore.script import Param, call_parse, store_true
 
 from . import __version__
-from .cost import bench_sizes, time_epochs
+from .cost import bench_sizes, time_turns
 from .drawing import colors, use_style
 from .experiments import duration, expected_seconds, find_experiments, missing, overview, reproduce
 from .graphs import datasets as known_datasets, load_graph, read_split, split_links
@@ -135,9 +135,11 @@ def dmns_reproduce(
     reproduce(todo, store, root, quiet)
 
 # %% ../nbs/18_cli.ipynb #71afd73b
-def seconds_per_epoch(data, config: Config, epochs=8, warm=2) -> float:
-    "The fastest epoch after some to warm up, validation included"
-    with torch.random.fork_rng(): return time_epochs(State(data, config, torch.device('cpu')), epochs, warm)[0]
+def seconds_per_epoch(data, configs: dict, **options) -> dict:
+    "The fastest epoch of each of some settings, which take turns"
+    with torch.random.fork_rng():
+        states = {name: State(data, config, torch.device('cpu')) for name, config in configs.items()}
+        return {name: seconds for name, (seconds, _) in time_turns(states, **options).items()}
 
 @call_parse
 @user_errors
@@ -157,10 +159,10 @@ def dmns_bench(
         for preset in ('compact', 'default'):
             for method, encoder in (('gcn', 'points'), ('gvae', 'clouds')):
                 config = Config.preset(preset, variational=encoder == 'clouds', generated=.15)
-                uniform, dmns = (seconds_per_epoch(data, replace(config, method=m)) for m in (method, 'dmns'))
-                rows.append(dict(dataset=name, preset=preset, encoder=encoder, uniform=uniform, dmns=dmns, ratio=dmns/uniform))
+                taken = seconds_per_epoch(data, dict(uniform=replace(config, method=method), dmns=config))
+                rows.append(dict(dataset=name, preset=preset, encoder=encoder, **taken, ratio=taken['dmns']/taken['uniform']))
         if released:
-            slow, ours = seconds_per_epoch(data, Config.released(), epochs=1, warm=0), rows[-3]['dmns']
+            slow, ours = seconds_per_epoch(data, dict(slow=Config.released()), epochs=1, warm=0)['slow'], rows[-3]['dmns']
             rows.append(dict(dataset=name, preset='released', encoder='points', dmns=slow, ratio=slow/ours))
     table = pd.DataFrame(rows)
     print(table.round(4).to_string(index=False, na_rep=''))
