@@ -46,7 +46,9 @@ class LinkModel(nn.Module):
         self.popularity = nn.Parameter(torch.zeros(1, device=device)) if config.popularity else None
         degree = (1 + graph.degrees.float()).log()
         self.degree = ((degree - degree.mean())/degree.std().clamp(min=1e-6)).to(device)
-        self.v, self.u = torch.cat([graph.links, graph.links.flip(1)]).T.to(device)
+        both = torch.cat([graph.links, graph.links.flip(1)])
+        if graph.num_nodes > 2**15: both = both[both[:, 0].argsort(stable=True)]   # embeddings that outgrow the cache are read in order
+        self.v, self.u = both.T.contiguous().to(device)
         self.register_buffer('fixed', torch.zeros(0) if config.fresh else torch.randint(graph.num_nodes, (len(self.v),)).to(device))
         self.optimizers = [torch.optim.Adam(self.parameters(), config.lr)]
 
