@@ -93,9 +93,9 @@ def dmns_train(
     print(f'{data.graph}\n{data}')
     records, best = [], None
     for seed in range(seeds):
-        base = out and Path(out)/f'{data.graph.name}-{method}-{encoder}-{preset}-{seed}'
-        run = fit(data, replace(config, seed=seed), checkpoint=base and base.with_suffix('.checkpoint'), resume=resume, quiet=quiet)
-        if base: run.save(base.with_suffix('.run'))
+        base = out and str(Path(out)/f'{data.graph.name}-{method}-{encoder}-{preset}-{seed}')
+        run = fit(data, replace(config, seed=seed), checkpoint=base and base + '.checkpoint', resume=resume, quiet=quiet)
+        if base: run.save(base + '.run')
         if best is None or run.validation > best.validation: best = run
         records.append(record(run, split or 'seed 0'))
         if json: Path(json).write_text(dumps(records, indent=1) + '\n')
@@ -122,6 +122,7 @@ def dmns_reproduce(
 ):
     "Run what is missing of the experiments of the paper and ours"
     nearest_choice('splits', splits, ('released', 'own'))
+    if seeds is not None and seeds < 1: raise InputError(f'seeds must be at least 1, not {seeds}')
     found, store = find_experiments(names), Results(results)
     if figures: return print(f'{", ".join(save_figures(Book(results), figures))} in {figures}')
     if list: return print('\n'.join(f'{name:<16} {done:>4} of {total:<4} {about}' for name, about, done, total in overview(store) if name in found))
@@ -130,7 +131,7 @@ def dmns_reproduce(
     times = [expected_seconds(job, records) for job in todo]
     known = [t for t in times if t is not None]
     print(f'{len(todo)} runs are missing' + (f', about {duration(sum(known))} in all' if known else '') +
-          (f' and {len(times) - len(known)} that nothing like has been measured of' if len(known) < len(times) and known else '') + '.')
+          (f' and {len(times) - len(known)} with no run like them to tell from' if len(known) < len(times) and known else '') + '.')
     if dry_run: return print('\n'.join(f'  {job}' + (f', {duration(t)}' if t else '') for job, t in zip(todo, times)))
     reproduce(todo, store, root, quiet)
 
@@ -152,6 +153,7 @@ def dmns_bench(
     quiet: store_true = False,  # no progress
 ):
     "Seconds an epoch with uniform and with generated negatives, and their ratios"
+    require_folder(json)
     if sizes: return print(bench_sizes(sizes, json=json, quiet=quiet).round(3).to_string(index=False))
     rows = []
     for name in datasets.split(','):
@@ -186,6 +188,7 @@ def draw_demo(runs: dict, path):
     plt.close(fig)
 
 @call_parse
+@user_errors
 def dmns_demo(
     out: str = 'demo.png',   # where the picture goes
     epochs: int = 200,       # at most
@@ -193,6 +196,7 @@ def dmns_demo(
 ):
     "Train with uniform and with generated negatives on the embedded Debian graph and compare"
     start = time.perf_counter()
+    require_folder(out)
     data = split_links(load_graph('debian'), seed=seed)
     data.check()
     hard = harden(data)

@@ -24,6 +24,7 @@ from .training import Run, plain_settings
 # %% ../nbs/14_records.ipynb #b04066d4
 def pack_ranks(r) -> str:
     "Ranks up to 17½ as text, a character each"
+    if np.max(r, initial=0) > 17.5: raise InputError(f'ranks up to 17½ can be packed, not {np.max(r):g}: use at most 16 candidates')
     return ''.join(np.base_repr(int(x), 36) for x in (2*np.asarray(r)).round())
 
 def unpack_ranks(text: str) -> np.ndarray:
@@ -45,7 +46,7 @@ def record(run: Run, split_name: str) -> dict:
     "All there is to say of a run, as plain values"
     return dict(dataset=run.split.graph.name, split=split_name, seed=run.config.seed, config=plain_settings(run.config),
                 metrics={k: dict(mean=e.mean, low=e.low, high=e.high) for k, e in run.metrics.items()},
-                validation=run.validation, epochs=len(run.history), best_epoch=run.best_epoch, seconds=run.seconds,
+                validation=run.validation, epochs=len(run.history), best_epoch=run.best_epoch, seconds=run.seconds + run.tried,
                 seconds_per_epoch=run.seconds/len(run.history), parameters=run.parameters, peak_memory_mb=peak_memory(), versions=versions())
 
 # %% ../nbs/14_records.ipynb #069dae4f

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from fastcore.script import call_parse, store_true
 
-from .graphs import load_graph, split_links
+from .cli import load_split
 from .inputs import InputError
 from .settings import Config
 from .training import State, fit
@@ -109,21 +109,23 @@ def join(timeout: float) -> int:
     dist.init_process_group('nccl' if gpu else 'gloo', store=store, rank=rank, world_size=world, timeout=wait)
     return rank
 
-def train_shared(config, dataset, root, out, resume, timeout, quiet):
+def train_shared(config, data, out, resume, timeout, quiet):
     "Train with the other processes; process 0 writes the run and what came of it"
     rank, again = join(timeout), int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
-    base = Path(out)/f'{Path(dataset).stem}-{config.method}-{config.seed}'
-    run = fit(split_links(load_graph(dataset, root)), config, base.with_suffix('.checkpoint'), resume or again, quiet or rank > 0, kind=SharedState)
+    base = str(Path(out)/f'{data.graph.name}-{config.method}-{config.seed}')
+    run = fit(data, config, base + '.checkpoint', resume or again, quiet or rank > 0, kind=SharedState)
     if rank: return
-    run.save(base.with_suffix('.run'))
-    base.with_suffix('.json').write_text(jsonlib.dumps(dict(history=run.history, best_epoch=run.best_epoch, map=run.metrics['map'].mean,
-                                                            processes=dist.get_world_size())) + '\n')
+    run.save(base + '.run')
+    Path(base + '.json').write_text(jsonlib.dumps(dict(history=run.history, best_epoch=run.best_epoch, map=run.metrics['map'].mean,
+                                                    processes=dist.get_world_size())) + '\n')
     print(f'{run}, {dist.get_world_size()} processes')
 
 # %% ../nbs/16_scaling.ipynb #03ec5d8f
 def share_training(
     dataset: str = 'debian',       # debian, cora, citeseer, cs, actor, or a .npz, .csv or .tsv file
+    features: str = None,          # .csv or .tsv table of features, for a .csv or .tsv file of links: node, then numbers
     root: str = None,              # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
+    split: str = None,             # file of a split; made here when not given
     method: str = 'dmns',          # dmns, gcn, gvae, pns, dns or mcns
     preset: str = 'compact',       # default, compact, paper or released
     generated: float = .1,         # weight of the generated negatives
@@ -139,7 +141,7 @@ def share_training(
     "Train one model in several processes: torchrun --nproc-per-node 2 -m dmns_nb.scaling"
     try:
         config = Config.preset(preset, method=method, variational=clouds, generated=generated, epochs=epochs, batch=batch, seed=seed)
-        train_shared(config, dataset, root, out, resume, timeout, quiet)
+        train_shared(config, load_split(dataset, root, split, features=features), out, resume, timeout, quiet)
     except (InputError, LostProcess) as e:
         if isinstance(e, LostProcess) or os.environ.get('RANK', '0') == '0': say(e)
         os._exit(2 if isinstance(e, InputError) else 1)   # without waiting for the others

@@ -25,6 +25,7 @@ homes = {'dmns': 'models', 'gcn': 'models', 'pyg': 'samplers', 'pns': 'samplers'
 _choices = dict(method=tuple(homes), encoder=('gcn', 'gat', 'sage'), norm=('sym', 'row'), unit=('none', 'last', 'all'),
                 link=('log-sigmoid', 'sigmoid'), reduction=('sum', 'mean'), schedule=schedules, noise=('β', 'posterior'),
                 fcl=('linear', 'silu'), error=('squared', 'absolute'), estimator=('exact', 'draws', 'chain'))
+_devices = ('auto', 'cpu', 'cuda', 'mps')
 
 def nearest_choice(what, value, choices):
     "Refuse a value that is not among the choices, with the nearest one that is"
@@ -36,10 +37,15 @@ def nearest_choice(what, value, choices):
 def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
-    for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr'):
-        values = getattr(c, name)
-        if not all(v > 0 for v in (values if isinstance(values, (tuple, list)) else [values])):
-            raise InputError(f'{name} must be greater than 0, not {values}')
+    several = lambda values: values if isinstance(values, (tuple, list)) else [values]
+    for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr', 'diffusion_steps'):
+        if not all(v > 0 for v in several(getattr(c, name))): raise InputError(f'{name} must be greater than 0, not {getattr(c, name)}')
+    for name in ('epochs', 'patience', 'T', 'layers', 'diffusion_steps'):
+        if not isinstance(getattr(c, name), int): raise InputError(f'{name} must be a whole number, not {getattr(c, name)}')
+    if not all(v >= 0 for v in several(c.generated)): raise InputError(f'generated is a weight, at least 0, not {c.generated}')
+    if not (c.widths and all(isinstance(w, int) and w > 0 for w in c.widths)):
+        raise InputError(f'widths are whole numbers, one a layer, not {c.widths}')
+    nearest_choice('device', str(c.device).split(':')[0], _devices)
     if c.batch < 0: raise InputError(f'batch is a number of links, or 0 for all, not {c.batch}')
     if not 0 < c.queries <= 1: raise InputError(f'queries is a share of the nodes in (0, 1], not {c.queries}')
     if not 0 <= c.dropout < 1: raise InputError(f'dropout must lie in [0, 1), not {c.dropout}')
@@ -131,7 +137,7 @@ for _name in ('compact', 'paper', 'released'):
 # %% ../nbs/09_settings.ipynb #7d8f44d9
 def pick_device(name='auto') -> torch.device:
     "CUDA if there is any, else MPS, else the CPU"
-    nearest_choice('device', str(name).split(':')[0], ('auto', 'cpu', 'cuda', 'mps'))
+    nearest_choice('device', str(name).split(':')[0], _devices)
     if name == 'auto': name = 'cuda' if torch.cuda.is_available() else 'mps' if torch.backends.mps.is_available() else 'cpu'
     if str(name).startswith('cuda') and not torch.cuda.is_available(): raise InputError("there is no CUDA device here: use device='auto' or 'cpu'")
     if name == 'mps' and not torch.backends.mps.is_available(): raise InputError("there is no MPS device here: use device='auto' or 'cpu'")

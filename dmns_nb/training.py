@@ -24,7 +24,7 @@ from .inputs import InputError
 from .models import expected_map, find_method, make_denoiser
 from .negatives import generate
 from .ranking import evaluate, link_ids, metric_values
-from .settings import Config, load_saved, pick_device, save_atomically
+from .settings import Config, load_saved, nearest_choice, pick_device, save_atomically
 
 _all_ = ['Config']
 
@@ -91,7 +91,7 @@ def identity_of(split: Split, config: Config) -> dict:
 def fit(
     split: Split,            # what to train on
     config: Config = None,   # settings; `Config()` when not given
-    checkpoint=None,         # file to save progress to
+    checkpoint=None,         # file to save progress to; with settings that are open, one file for each, their values in its name
     resume=False,            # go on from that file if it is there
     quiet=True,              # no progress bar, no log lines
     save_every=None,         # seconds between checkpoints; $DMNS_SAVE_EVERY, else 30
@@ -99,6 +99,7 @@ def fit(
     **changes,               # settings to replace
 ):                           # → Run
     "Train a link predictor"
+    for name in changes: nearest_choice('a setting', name, [f.name for f in fields(Config)])
     config = replace(config or Config(), **changes)
     save_every = float(os.environ.get('DMNS_SAVE_EVERY', 30)) if save_every is None else save_every
     if open_choices(config): return _fit_best(split, config, checkpoint, resume, quiet, save_every, kind)
@@ -152,7 +153,7 @@ def _fit_best(split, config, checkpoint, resume, quiet, save_every, kind):
             run = trained(replace(best.config, **{name: value}))
             spent += run.seconds
             if run.validation > best.validation: best = run
-    best.seconds = spent
+    best.tried = spent - best.seconds
     return best
 
 # %% ../nbs/09_training.ipynb #000e3b70
@@ -166,6 +167,7 @@ class Run:
     seconds: float       # spent on training
     kept: dict           # what the model gave as its `result` at that epoch: tensors
     parameters: int = 0  # how many numbers were learned
+    tried: float = 0.    # seconds spent on other settings that were open
 
     def part(self, name):
         if name not in self.kept: raise InputError(f"{self.config.method} has no {'diffusion model' if name == 'denoiser' else 'embeddings'}")
