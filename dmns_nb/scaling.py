@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from fastcore.script import call_parse, store_true
 
-from .cli import load_split
+from .graphs import load_split
 from .inputs import InputError
 from .settings import Config
 from .training import State, fit
