@@ -158,8 +158,10 @@ def draw_cost(folder='results'):
     draw_times(left, book)
     left.set(title='Time')
     slope = f', exponent {fit["exponent"]:.2f} [{fit["low"]:.2f}, {fit["high"]:.2f}]' if fit else ''
-    left.legend(fontsize=7, title=f'up to 100,000 nodes{slope}', title_fontsize=7)
+    left.legend(fontsize=7, title=f'DMNS up to 100,000 nodes{slope}', title_fontsize=7, loc='upper center', bbox_to_anchor=(.5, -.25))
     right.loglog(table.links, table.dmns_mb/1024, 'o-', color=colors['dmns'])
+    right.set_yticks([.5, 1, 2, 4, 8], ['½', '1', '2', '4', '8'])
+    right.minorticks_off()
     right.set(xlabel='links', ylabel='GB at the peak', title='Memory')
     return fig
 

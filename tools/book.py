@@ -46,8 +46,12 @@ def readme_text(index):
     nb = nbformat.read(index, as_version=4)
     nb.metadata['language_info'] = {'name': 'python'}
     nb.cells = [c for c in nb.cells if not re.match(r'\s*#\|\s*hide\s*$', c.source, re.M) and c.source.strip()]
-    for c in nb.cells:
+    for i, c in enumerate(nb.cells):
         if c.cell_type != 'code': continue
+        if '#| echo: false' in c.source:  # only what it prints
+            text = '\n'.join(''.join(o.get('data', {}).get('text/plain', o.get('text', ''))) for o in c.outputs)
+            nb.cells[i] = nbformat.v4.new_markdown_cell(f'```text\n{text.rstrip()}\n```')
+            continue
         c.source = '\n'.join(line for line in c.source.splitlines() if not line.startswith('#|')).strip()
         c.outputs = [o for o in c.outputs if 'image/png' not in o.get('data', {})]
         for o in c.outputs: o.get('data', {}).pop('text/html', None)  # the plain form reads better in a README
