@@ -143,9 +143,9 @@ def overview(results: Results) -> list:
     return rows
 
 # %% ../nbs/14_experiments.ipynb #07f737de
-def run_job(job: Job, data: Split, hard: Split) -> dict:
-    "Run it and write down what came out"
-    run = fit(data, job.config)
+def run_job(job: Job, data: Split, hard: Split, checkpoint=None) -> dict:
+    "Run it, from where it was killed if it was, and write down what came out"
+    run = fit(data, job.config, checkpoint, resume=True)
     entry = record(run, 'own' if job.dataset == 'debian' else job.split)
     entry['chosen'] = {k: v for k, v in entry['config'].items() if k in job.asked and v != job.asked[k]}
     entry['config'] = job.asked
@@ -174,7 +174,9 @@ def reproduce(todo: list, results: Results, root=None, quiet=False):
                     data = load_job_split(job, root)
                     ready = {job.dataset: (data, harden(data))}   # one graph at a time
                 start = time.perf_counter()
-                entry = run_job(job, *ready[job.dataset])
+                unfinished = results.file.parent/'unfinished'/job.key
+                entry = run_job(job, *ready[job.dataset], unfinished)
                 results.add(entry)
+                for file in unfinished.parent.glob(f'{job.key}*'): file.unlink()
             took = duration(time.perf_counter() - start)
             if not quiet and bar.disable: print(f'{job}: MAP {entry["metrics"]["map"]["mean"]:.3f}, {took}', flush=True)

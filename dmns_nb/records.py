@@ -24,8 +24,9 @@ from .training import Run, plain_settings
 # %% ../nbs/14_records.ipynb #b04066d4
 def pack_ranks(r) -> str:
     "Ranks up to 17½ as text, a character each"
-    if np.max(r, initial=0) > 17.5: raise InputError(f'ranks up to 17½ can be packed, not {np.max(r):g}: use at most 16 candidates')
-    return ''.join(np.base_repr(int(x), 36) for x in (2*np.asarray(r)).round())
+    r = np.asarray(r)
+    if r.max(initial=0) > 17.5: raise InputError(f'ranks up to 17½ can be packed, not {r.max():g}: use at most 16 candidates')
+    return ''.join(np.base_repr(int(x), 36) for x in (2*r).round())
 
 def unpack_ranks(text: str) -> np.ndarray:
     "Ranks from their text"
