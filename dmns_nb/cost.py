@@ -152,14 +152,15 @@ def cost_table(folder='results') -> pd.DataFrame:
 
 def draw_cost(folder='results'):
     "Seconds an epoch and memory against the number of links, on log axes, beside the paper's"
-    book, table = measured(folder), cost_table(folder)
+    book = measured(folder)
+    rows = book.scaling['rows']
     fit = book.scaling['exponents']['dmns']
     fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3))
     draw_times(left, book)
     left.set(title='Time')
     slope = f', exponent {fit["exponent"]:.2f} [{fit["low"]:.2f}, {fit["high"]:.2f}]' if fit else ''
     left.legend(fontsize=7, title=f'DMNS up to 100,000 nodes{slope}', title_fontsize=7, loc='upper center', bbox_to_anchor=(.5, -.25))
-    right.loglog(table.links, table.dmns_mb/1024, 'o-', color=colors['dmns'])
+    right.loglog([r['links'] for r in rows], [r['dmns_mb']/1024 for r in rows], 'o-', color=colors['dmns'])
     right.set_yticks([.5, 1, 2, 4, 8], ['½', '1', '2', '4', '8'])
     right.minorticks_off()
     right.set(xlabel='links', ylabel='GB at the peak', title='Memory')

@@ -174,7 +174,7 @@ def reproduce(todo: list, results: Results, root=None, quiet=False):
                     data = load_job_split(job, root)
                     ready = {job.dataset: (data, harden(data))}   # one graph at a time
                 start = time.perf_counter()
-                unfinished = results.file.parent/'unfinished'/job.key
+                unfinished = results.folder/'unfinished'/job.key
                 entry = run_job(job, *ready[job.dataset], unfinished)
                 results.add(entry)
                 for file in unfinished.parent.glob(f'{job.key}*'): file.unlink()

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['uniform_rows', 'nice', 'ours', 'Book', 'show', 'show_runs', 'clear_best', 'table', 'verdict', 'best_baseline',
-           'claims', 'dataset_table', 'gaps', 'dots', 'distance_figure', 'psi_table', 'psi_figure', 'draw_times',
-           'time_figure', 'size_table', 'headline', 'save_figures']
+           'claims', 'dataset_table', 'gaps', 'dots', 'panels', 'distance_figure', 'psi_table', 'psi_figure',
+           'draw_times', 'time_figure', 'size_table', 'headline', 'save_figures']
 
 # %% ../nbs/15_results.ipynb #e54686e6
 import json
@@ -158,20 +158,24 @@ def dots(book: Book, name: str):
     return fig
 
 # %% ../nbs/15_results.ipynb #6005ae98
+def panels(book: Book, name: str):
+    "A figure with a panel for each of the paper's graphs, and what the runs of DMNS noted under that name on each"
+    noted = {d: [r[name] for r in runs] for d in paper_data if (runs := book.runs(name, 'DMNS', d))}
+    fig, axes = plt.subplots(1, max(len(noted), 1), figsize=(7, 2.4), sharey=True, squeeze=False)
+    return fig, axes[0], noted
+
 def distance_figure(book: Book):
     "Distance to the query: neighbours, generated negatives of each level, uniform nodes"
-    there = [d for d in paper_data if book.runs('distance', 'DMNS', d)]
-    fig, axes = plt.subplots(1, max(len(there), 1), figsize=(7, 2.4), sharey=True, squeeze=False)
+    fig, axes, noted = panels(book, 'distance')
     middle = (bins[1:] + bins[:-1])/2
-    for ax, d in zip(axes[0], there):
-        runs = [r['distance'] for r in book.runs('distance', 'DMNS', d)]
+    for ax, (d, runs) in zip(axes, noted.items()):
         share = {k: np.mean([r[k] for r in runs], axis=0) for k in runs[0]}
         levels = [k for k in share if k.startswith('t =')]
         for k, color in zip(('neighbours', *levels, 'uniform'), (colors['neighbor'], *level_colors(len(levels)), colors['uniform'])):
             ax.plot(middle, share[k], color=color, label=k, linewidth=1.3)
         ax.set(title=nice[d], xlabel='distance', yticks=[])
-    axes[0, 0].set_ylabel('share')
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6, fontsize=7)
+    axes[0].set_ylabel('share')
+    fig.legend(*axes[0].get_legend_handles_labels(), loc='outside lower center', ncols=6, fontsize=7)
     return fig
 
 # %% ../nbs/15_results.ipynb #9fdc9b96
@@ -188,16 +192,14 @@ def psi_table(book: Book) -> pd.DataFrame:
 # %% ../nbs/15_results.ipynb #7ae9a534
 def psi_figure(book: Book):
     "P(Ψ ≥ 0) at each level by the closed form, a panel a dataset, beside the paper's figure for all levels"
-    there = [d for d in paper_data if book.runs('psi', 'DMNS', d)]
-    fig, axes = plt.subplots(1, max(len(there), 1), figsize=(7, 2.4), sharey=True, squeeze=False)
-    for ax, d in zip(axes[0], there):
-        runs = [r['psi'] for r in book.runs('psi', 'DMNS', d)]
+    fig, axes, noted = panels(book, 'psi')
+    for ax, (d, runs) in zip(axes, noted.items()):
         for kind, color in (('per query', colors['dmns']), ('pooled', colors['baseline'])):
             ax.plot([str(t) for t in runs[0]['t']], np.mean([r[f'{kind}, exact'] for r in runs], axis=0), 'o-', color=color, label=kind)
         ax.axhline(book.paper['psi'][d], color=colors['paper'], linestyle='--', label='the paper')
         ax.set(title=nice[d], xlabel='step t')
-    axes[0, 0].set_ylabel('P(Ψ ≥ 0)')
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=3, fontsize=8)
+    axes[0].set_ylabel('P(Ψ ≥ 0)')
+    fig.legend(*axes[0].get_legend_handles_labels(), loc='outside lower center', ncols=3, fontsize=8)
     return fig
 
 # %% ../nbs/15_results.ipynb #8ae4f8c9
@@ -227,12 +229,11 @@ def size_table(book: Book) -> pd.DataFrame:
 def headline(book: Book) -> pd.DataFrame:
     "The rows that matter most: the paper's DMNS, ours on both tracks with and without generated negatives, and the strongest baseline"
     rows = {'DMNS, the paper': {nice[d]: f"{book.paper['table2']['DMNS'][d]['map']:.3f}" for d in paper_data}}
-    for name, track in (('table2', '2 × 32'), ('strong', '128, 64')):
-        one = table(book, name)
+    tables = {name: table(book, name) for name in ('table2', 'strong')}
+    for (name, one), track in zip(tables.items(), ('2 × 32', '128, 64')):
         either = {nice[d]: show_runs(book, name, uniform_rows, d) for d in experiments[name].datasets}
         rows |= {f'GCN, {track}': one.loc['GCN'], f'GVAE, {track}': one.loc['GVAE'], f'either, {track}': either, f'DMNS, {track}': one.loc['DMNS']}
-    rows['SEAL, 2 × 32'] = table(book, 'table2').loc['SEAL']
-    rows['PyG\'s loop, 128, 64'] = table(book, 'strong').loc['PyG\'s loop']
+    rows |= {'SEAL, 2 × 32': tables['table2'].loc['SEAL'], 'PyG\'s loop, 128, 64': tables['strong'].loc['PyG\'s loop']}
     return pd.DataFrame({label: dict(row) for label, row in rows.items()}).T.reindex(columns=nice.values()).fillna('')
 
 def save_figures(book: Book, folder):

@@ -141,9 +141,12 @@ class PickedNegatives(LinkModel):
 class PNS(PickedNegatives):
     "An encoder with negatives by popularity, which scores make up for, eq. (10.2)"
     sampler = PopularitySampler
+    def __init__(self, split, config, device=cpu):
+        super().__init__(split, config, device)
+        self.surplus = self.sample.surplus
     def final(self, h):
         z, bias = super().final(h)
-        return z, bias - self.sample.surplus if self.training else bias
+        return z, bias - self.surplus if self.training else bias
 
 class DNS(PickedNegatives):
     "An encoder with the hardest of ten uniform negatives"

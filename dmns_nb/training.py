@@ -24,7 +24,7 @@ from .inputs import InputError
 from .models import expected_map, find_method, make_denoiser
 from .negatives import generate
 from .ranking import evaluate, link_ids, metric_values
-from .settings import Config, load_saved, nearest_choice, pick_device, save_atomically
+from .settings import Config, check_names, load_saved, pick_device, save_atomically
 
 _all_ = ['Config']
 
@@ -99,7 +99,7 @@ def fit(
     **changes,               # settings to replace
 ):                           # → Run
     "Train a link predictor"
-    for name in changes: nearest_choice('a setting', name, [f.name for f in fields(Config)])
+    check_names(changes)
     config = replace(config or Config(), **changes)
     save_every = float(os.environ.get('DMNS_SAVE_EVERY', 30)) if save_every is None else save_every
     if open_choices(config): return _fit_best(split, config, checkpoint, resume, quiet, save_every, kind)
