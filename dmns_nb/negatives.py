@@ -68,31 +68,38 @@ class Sampler:
         found[maybe] |= self.keys[at] == key[maybe]
         return found.view(v.shape)
 
-    def propose(self, v: Tensor, generator=None) -> Tensor:
-        "Nodes for queries, neighbours among them: uniform, unless a sampler knows better"
-        return torch.randint(self.n, v.shape, generator=generator, device=self.device)
+# %% ../nbs/06_negatives.ipynb #c3345f6f
+from fastcore.basics import patch
 
-    def allowed(self, v: Tensor, generator=None, tries=20) -> Tensor:
-        "Proposals, those that are known replaced; only what was replaced is looked at again"
-        u = self.propose(v, generator)
-        v, flat = v.reshape(-1), u.view(-1)
-        wrong = torch.arange(0) if self.known else self.linked(v, flat).nonzero()[:, 0]
-        for _ in range(tries):
-            if not len(wrong): return u
-            flat[wrong] = self.propose(v[wrong], generator)
-            wrong = wrong[self.linked(v[wrong], flat[wrong])]
-        for i in wrong.tolist(): flat[i] = self.last_resort(v[i], generator)
-        return u
+@patch
+def propose(self: Sampler, v: Tensor, generator=None) -> Tensor:
+    "Nodes for queries, neighbours among them: uniform, unless a sampler knows better"
+    return torch.randint(self.n, v.shape, generator=generator, device=self.device)
 
-    def last_resort(self, v: Tensor, generator):
-        nodes = torch.arange(self.n, device=self.device)
-        free = nodes[~self.linked(v, nodes)]
-        if not len(free): raise InputError(f'node {int(v)} is linked to all others, so there is no negative for it')
-        return free[torch.randint(len(free), (1,), generator=generator, device=self.device)]
+@patch
+def allowed(self: Sampler, v: Tensor, generator=None, tries=20) -> Tensor:
+    "Proposals, those that are known replaced; only what was replaced is looked at again"
+    u = self.propose(v, generator)
+    v, flat = v.reshape(-1), u.view(-1)
+    wrong = torch.arange(0) if self.known else self.linked(v, flat).nonzero()[:, 0]
+    for _ in range(tries):
+        if not len(wrong): return u
+        flat[wrong] = self.propose(v[wrong], generator)
+        wrong = wrong[self.linked(v[wrong], flat[wrong])]
+    for i in wrong.tolist(): flat[i] = self.last_resort(v[i], generator)
+    return u
 
-    def __call__(self, v: Tensor, z=None, bias=None, generator=None) -> Tensor:
-        "A node for each query v; embeddings z and a bias of each node make the scores of those samplers that need them"
-        return self.allowed(v, generator)
+@patch
+def last_resort(self: Sampler, v: Tensor, generator):
+    nodes = torch.arange(self.n, device=self.device)
+    free = nodes[~self.linked(v, nodes)]
+    if not len(free): raise InputError(f'node {int(v)} is linked to all others, so there is no negative for it')
+    return free[torch.randint(len(free), (1,), generator=generator, device=self.device)]
+
+@patch
+def __call__(self: Sampler, v: Tensor, z=None, bias=None, generator=None) -> Tensor:
+    "A node for each query v; embeddings z and a bias of each node make the scores of those samplers that need them"
+    return self.allowed(v, generator)
 
 # %% ../nbs/06_negatives.ipynb #7ac96227
 def diffusion_loss(
@@ -193,8 +200,6 @@ class HardnessDial:
         return [self.graph.names[v] if self.graph.names else str(v) for v, _ in Counter(closest).most_common(k)]
 
 # %% ../nbs/06_negatives.ipynb #222e0cb6
-from fastcore.basics import patch
-
 @patch
 def draw_map(self: HardnessDial, query, t, ax):
     "All nodes, the query, its neighbours, and the points generated at step t"

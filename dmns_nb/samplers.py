@@ -100,34 +100,41 @@ class ChainSampler(Sampler):
             path.append(torch.where(step == before, other, step))   # a second try if the first goes back
         return path[:0:-1]
 
-    def proposal(self, x: Tensor, generator=None) -> Tensor:
-        "Any node, or one near x, eq. (10.6)"
-        local = (self.random(x.shape, generator) < .5) & (self.count[x] > 0)
-        at = (self.random(x.shape, generator)*self.count[x]).long().clamp(max=(self.count[x] - 1).clamp(min=0))
-        return torch.where(local, self.near[x, at], torch.randint(self.n, x.shape, generator=generator, device=self.device))
+# %% ../nbs/10_samplers.ipynb #df65dd01
+@patch
+def proposal(self: ChainSampler, x: Tensor, generator=None) -> Tensor:
+    "Any node, or one near x, eq. (10.6)"
+    local = (self.random(x.shape, generator) < .5) & (self.count[x] > 0)
+    at = (self.random(x.shape, generator)*self.count[x]).long().clamp(max=(self.count[x] - 1).clamp(min=0))
+    return torch.where(local, self.near[x, at], torch.randint(self.n, x.shape, generator=generator, device=self.device))
 
-    def log_q(self, y: Tensor, x: Tensor) -> Tensor:
-        "Log-probability to propose y at x, eq. (10.6)"
-        local = (self.near[x] == y[:, None]).any(1)/self.count[x].clamp(min=1)
-        return torch.where(self.count[x] > 0, .5/self.n + .5*local, torch.full_like(local, 1/self.n)).log()
+@patch
+def log_q(self: ChainSampler, y: Tensor, x: Tensor) -> Tensor:
+    "Log-probability to propose y at x, eq. (10.6)"
+    local = (self.near[x] == y[:, None]).any(1)/self.count[x].clamp(min=1)
+    return torch.where(self.count[x] > 0, .5/self.n + .5*local, torch.full_like(local, 1/self.n)).log()
 
-    def log_p(self, u: Tensor, v: Tensor, z, bias) -> Tensor:
-        "Log of (10.4), up to a constant; nothing for known links"
-        score = self.power*pair_scores(z, bias, v, u)
-        return score if self.known else score.masked_fill(self.linked(v, u), -torch.inf)
+@patch
+def log_p(self: ChainSampler, u: Tensor, v: Tensor, z, bias) -> Tensor:
+    "Log of (10.4), up to a constant; nothing for known links"
+    score = self.power*pair_scores(z, bias, v, u)
+    return score if self.known else score.masked_fill(self.linked(v, u), -torch.inf)
 
-    def step(self, x: Tensor, v: Tensor, z, bias, generator=None) -> Tensor:
-        "One step of the chain of each query, eq. (10.5)"
-        y = self.proposal(x, generator)
-        ratio = self.log_p(y, v, z, bias) - self.log_p(x, v, z, bias) + self.log_q(x, y) - self.log_q(y, x)
-        return torch.where(self.random(x.shape, generator).log() < ratio.nan_to_num(nan=-torch.inf), y, x)
+# %% ../nbs/10_samplers.ipynb #97da89ba
+@patch
+def step(self: ChainSampler, x: Tensor, v: Tensor, z, bias, generator=None) -> Tensor:
+    "One step of the chain of each query, eq. (10.5)"
+    y = self.proposal(x, generator)
+    ratio = self.log_p(y, v, z, bias) - self.log_p(x, v, z, bias) + self.log_q(x, y) - self.log_q(y, x)
+    return torch.where(self.random(x.shape, generator).log() < ratio.nan_to_num(nan=-torch.inf), y, x)
 
-    @torch.no_grad()
-    def __call__(self, v, z=None, bias=None, generator=None):
-        z, bias = score_parts(z, bias)
-        x = self.allowed(v, generator)
-        for here in self.path(v, generator): x = self.step(x, here, z, bias, generator)
-        return x if self.known else torch.where(self.linked(v, x), self.allowed(v, generator), x)
+@patch
+@torch.no_grad()
+def __call__(self: ChainSampler, v, z=None, bias=None, generator=None):
+    z, bias = score_parts(z, bias)
+    x = self.allowed(v, generator)
+    for here in self.path(v, generator): x = self.step(x, here, z, bias, generator)
+    return x if self.known else torch.where(self.linked(v, x), self.allowed(v, generator), x)
 
 # %% ../nbs/10_samplers.ipynb #3d0a6606
 class PickedNegatives(LinkModel):

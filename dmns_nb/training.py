@@ -178,15 +178,6 @@ class Run:
     def embeddings(self): return self.part('z')
     @property
     def validation(self): return self.history[self.best_epoch - 1][1]
-    @property
-    def schedule(self): return make_schedule(self.config.schedule, self.config.T).to(self.h.device)
-    @property
-    def noise(self): return self.config.noise
-    @property
-    def denoiser(self):
-        model = make_denoiser(self.config)
-        model.load_state_dict(self.part('denoiser'))
-        return model.to(self.h.device).eval()
 
     def values(self, metric='map', rows=None) -> Tensor:
         "A metric for each question of the test, or of other rows"
@@ -225,6 +216,17 @@ def neighbors(self: Run, node, k=10) -> pd.DataFrame:
     best = scores.topk(min(k, int(scores.isfinite().sum()))).indices
     return pd.DataFrame(dict(node=[graph.names[u] if graph.names else int(u) for u in best], score=scores[best].tolist(),
                              hidden=graph.has_link(torch.tensor(v), best).tolist()))
+
+# %% ../nbs/09_training.ipynb #2d2a080e
+@patch(as_prop=True)
+def schedule(self: Run): return make_schedule(self.config.schedule, self.config.T).to(self.h.device)
+@patch(as_prop=True)
+def noise(self: Run): return self.config.noise
+@patch(as_prop=True)
+def denoiser(self: Run):
+    model = make_denoiser(self.config)
+    model.load_state_dict(self.part('denoiser'))
+    return model.to(self.h.device).eval()
 
 @patch
 def negatives(self: Run, node, level: int, samples=1) -> Tensor:
