@@ -19,7 +19,7 @@ demo: .venv/.installed ## train on the embedded Debian graph, print a table, wri
 	@dmns_demo
 
 test: .venv/.installed ## everything CI checks: lint, types, stale files, every cell, pytest
-	@ruff check --quiet dmns_nb tests tools setup.py
+	@ruff check --quiet
 	@mypy --no-error-summary
 	@python tools/book.py check
 	@nbdev_test --n_workers 2 --do_print
