@@ -144,7 +144,8 @@ def generate(
     noise='β',
 ) -> dict:                               # step → generated embeddings, a row a query
     "Walk the reverse chain of each query and keep its points at the given steps, eq. (6.4)"
-    return walk_back(lambda x, t: denoiser(x, t, query), torch.randn_like(query), schedule, tuple(sorted(set(stops))), noise)
+    step = lambda x, t: denoiser(x, t[:1], query)   # all rows are at the same step
+    return walk_back(step, torch.randn_like(query), schedule, tuple(sorted(set(stops))), noise)
 
 # %% ../nbs/06_negatives.ipynb #29854ba7
 def penalty(score: Tensor, link='log-sigmoid') -> Tensor:
