@@ -27,7 +27,7 @@ setup(
     project_urls={'Documentation': site, 'Source': source, 'Issues': f'{source}/issues',
                   'Changelog': f"{source}/blob/{cfg['branch']}/CHANGELOG.md"},
     classifiers=classifiers,
-    packages=[cfg['lib_path']], package_data={cfg['lib_path']: ['data/*.npz']}, include_package_data=False, zip_safe=False,
+    packages=[cfg['lib_path']], package_data={cfg['lib_path']: ['data/*']}, include_package_data=False, zip_safe=False,
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(), extras_require={'dev': cfg['dev_requirements'].split()},
     entry_points={'console_scripts': cfg['console_scripts'].split()},

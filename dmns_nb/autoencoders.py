@@ -54,8 +54,8 @@ class Adversary(nn.Sequential):
         super().__init__(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
 class ARVGA(GVAE):
-    "A variational autoencoder with an adversary, eq. (11.3)"
-    lr, adversary_lr, updates = .005, .001, 5
+    "A variational autoencoder with an adversary, eq. (11.3), (11.4)"
+    lr, adversary_lr, updates, λ = .005, .001, 5, .1
     def __init__(self, split, config, device=cpu):
         super().__init__(split, config, device)
         own = [p for name, p in self.named_parameters() if 'discriminator' not in name]
@@ -71,8 +71,8 @@ class ARVGA(GVAE):
         return super().epoch()
 
     def loss(self, at=slice(None)):
-        loss = super().loss(at)
-        return loss + self.share()*self.model.reg_loss(self.model.reparametrize(self.model.__mu__, self.model.__logstd__))
+        loss, links = super().loss(at), len(self.v) if self.config.reduction == 'sum' else 1
+        return loss + self.λ*links*self.model.reg_loss(self.model.reparametrize(self.model.__mu__, self.model.__logstd__))
 
 # %% ../nbs/11_autoencoders.ipynb #95b38b79
 class CloudDMNS(GVAE, DMNS):

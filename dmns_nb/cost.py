@@ -136,11 +136,10 @@ def bench_sizes(sizes, json=None, quiet=False, **options) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 # %% ../nbs/16_cost.ipynb #dbd4d090
-def measured(folder, needed=('scaling', 'paper')) -> Book:
+def measured(folder) -> Book:
     "The book of results, if it holds measurements of cost"
     book = Book(folder)
-    for name in needed:
-        if not getattr(book, name): raise InputError(f'{folder} has no {name}.json: measure with dmns_bench --sizes first')
+    if not book.scaling: raise InputError(f'{folder} has no scaling.json: measure with dmns_bench --sizes … --json {folder}/scaling.json first')
     return book
 
 def cost_table(folder='results') -> pd.DataFrame:
@@ -169,8 +168,9 @@ def draw_cost(folder='results'):
 # %% ../nbs/16_cost.ipynb #3a649db1
 def reach(folder='results', gigabytes=(2, 4, 8, 16, 64, 256)) -> pd.DataFrame:
     "How many links fit into so much memory, by the line through the smallest and the largest size measured"
-    rows = sorted(measured(folder, ('scaling',)).scaling['rows'], key=lambda r: r['links'])
+    rows = sorted(measured(folder).scaling['rows'], key=lambda r: r['links'])
     small, large = rows[0], rows[-1]
+    if small['links'] == large['links']: raise InputError('one size tells no line: measure two with dmns_bench --sizes')
     slope = (large['dmns_mb'] - small['dmns_mb'])/(large['links'] - small['links'])
     links = [max(0, small['links'] + (1024*g - small['dmns_mb'])/slope) for g in gigabytes]
     return pd.DataFrame(dict(GB=gigabytes, million_links=np.round(np.array(links)/1e6, 1),

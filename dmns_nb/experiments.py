@@ -102,6 +102,8 @@ experiments = {
 # %% ../nbs/14_experiments.ipynb #0803550a
 _rows = dict(pyg="PyG's loop") | labels
 _strong = {_rows[m]: Config(method=m) for m in ('gcn', 'pyg', 'gvae', 'pns', 'dns', 'mcns', 'dmns')}
+_estimators = {'chain': _points(estimator='chain'), 'draws': _points(estimator='draws'), 'exact': _points(queries=1.),
+               'exact, a tenth': _points()}   # the first two draw for every link; so must the third, to be compared
 _control = {'GCN, uniform': _dmns(method='gcn'), 'temperature chosen': _dmns(method='gcn', temperature=(3., 2., 5.)),
             'made-up points': _points(generated=(.02, .2)), 'real nodes picked': _clouds(variational=False),
             'clouds, uniform': _dmns(method='gvae'), 'clouds, nothing learned': _clouds(learned=False), 'clouds, real nodes picked': _clouds(),
@@ -111,7 +113,7 @@ experiments |= {
     'hard': Experiment('table 2 among hard candidates', _eleven, all_data, 5, _slow),
     'denoiser': Experiment('a denoiser that is not affine', {'affine': _points(estimator='chain'),
                            'not affine': _points(estimator='chain', affine=False, neighbors=20)}, small_data),
-    'estimator': Experiment('chain, draws, no draws', {name: _points(estimator=name) for name in ('chain', 'draws', 'exact')}, small_data),
+    'estimator': Experiment('chain, draws, no draws', _estimators, small_data),
     'control': Experiment('what each part adds', _control, small_data)}
 
 def find_experiments(names) -> dict:
@@ -133,12 +135,12 @@ def duration(seconds) -> str:
     "A time for people"
     return f'{seconds:.0f} s' if seconds < 90 else f'{seconds/60:.0f} min' if seconds < 5400 else f'{seconds/3600:.1f} h'
 
-def overview(results: Results) -> list:
+def overview(results: Results, datasets=None, seeds=None, split='released') -> list:
     "Name, what it shows, runs there and runs in all, of each experiment"
     records = results.read()
     rows = []
     for name, experiment in experiments.items():
-        jobs = [job for _, job in experiment.jobs()]
+        jobs = [job for _, job in experiment.jobs(datasets, seeds, split)]
         rows.append((name, experiment.about, sum(j.key in records for j in jobs), len(jobs)))
     return rows
 
@@ -162,6 +164,15 @@ def missing(names, results: Results, datasets=None, seeds=None, split='released'
             if job.key not in records: jobs.setdefault(job.key, job)
     return sorted(jobs.values(), key=lambda job: job.config.seed)
 
+def _resumed(job, data, hard, checkpoint):
+    "Run it from its checkpoint; if that is of another version or another split, from the start"
+    try: return run_job(job, data, hard, checkpoint)
+    except InputError:
+        stale = list(checkpoint.parent.glob(f'{checkpoint.name}*'))
+        if not stale: raise
+        for file in stale: file.unlink()
+        return run_job(job, data, hard, checkpoint)
+
 def reproduce(todo: list, results: Results, root=None, quiet=False):
     "Do the runs, a line for each"
     ready = {}
@@ -175,7 +186,7 @@ def reproduce(todo: list, results: Results, root=None, quiet=False):
                     ready = {job.dataset: (data, harden(data))}   # one graph at a time
                 start = time.perf_counter()
                 unfinished = results.folder/'unfinished'/job.key
-                entry = run_job(job, *ready[job.dataset], unfinished)
+                entry = _resumed(job, *ready[job.dataset], unfinished)
                 results.add(entry)
                 for file in unfinished.parent.glob(f'{job.key}*'): file.unlink()
             took = duration(time.perf_counter() - start)

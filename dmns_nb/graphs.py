@@ -49,7 +49,9 @@ def _from_networkx(g):
     edges = [(place[u], place[v]) for u, v in g.edges()]
     return dict(edges=edges, names=None if nodes == list(range(len(nodes))) else nodes, num_nodes=len(nodes))
 
-def _from_pyg(data): return dict(edges=data.edge_index.T, features=data.x, labels=data.y, num_nodes=data.num_nodes)
+def _from_pyg(data):
+    classes = data.y if data.y is not None and data.y.ndim == 1 and not data.y.is_floating_point() else None   # other targets tell no homophily
+    return dict(edges=data.edge_index.T, features=data.x, labels=classes, num_nodes=data.num_nodes)
 
 # %% ../nbs/01_graphs.ipynb #c2aa6eb7
 def load_graph(
@@ -102,7 +104,8 @@ def draw_candidates(
     free = n - 1 - graph.degrees[queries]
     if (free < k).any():
         v = int(queries[free.argmin()])
-        raise InputError(f'node {v} has only {int(free.min())} nodes that it is not linked to: ask for at most as many candidates, not {k}')
+        name = repr(graph.names[v]) if graph.names else v
+        raise InputError(f'node {name} has only {int(free.min())} nodes that it is not linked to, too few for {k} candidates')
     rows = torch.randint(n, (len(queries), k), generator=generator)
     for i in (free < max(n/10, 2*k)).nonzero().flatten():
         others = torch.arange(n)[~graph.has_link(queries[i], torch.arange(n)) & (torch.arange(n) != queries[i])]
@@ -127,6 +130,10 @@ def split_links(
         raise InputError(f'{m} links are too few to hide {val:.0%} for validation and {test:.0%} for the test and keep some to train on')
     generator = torch.Generator().manual_seed(seed)
     shuffled = graph.links[torch.randperm(m, generator=generator)]
+    asked = (graph.num_nodes - 1 - graph.degrees[shuffled] >= candidates).all(1)   # both ends have enough nodes to be ranked among
+    if asked.sum() < n_val + n_test:
+        raise InputError(f'only {int(asked.sum())} links have {candidates} candidates at both ends: some nodes are linked to nearly all others')
+    shuffled = torch.cat([shuffled[asked], shuffled[~asked]])                      # the others are trained on
     parts = shuffled.split([n_val, n_test, m - n_val - n_test])
     both_ends = [torch.cat([p, p.flip(1)]) for p in parts[:2]]
     rows = [torch.cat([p, draw_candidates(graph, p[:, 0], candidates, generator)], 1) for p in both_ends]

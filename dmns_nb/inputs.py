@@ -16,7 +16,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .files import InputError, read_arrays, read_npz, read_table, sparse_rows, too_far_apart
+from .files import InputError, read_arrays, read_npz, read_table, have_gaps, sparse_rows
 
 _all_ = ['InputError', 'read_arrays', 'read_npz', 'read_table']
 
@@ -54,7 +54,8 @@ class Graph:
 # %% ../nbs/00_inputs.ipynb #1ed8ce22
 def _node_ids(edges, names):
     "Edges as an m × 2 array of node ids, with the names of the nodes if they have any"
-    edges = np.asarray(edges.cpu() if isinstance(edges, Tensor) else edges)
+    try: edges = np.asarray(edges.cpu() if isinstance(edges, Tensor) else edges)
+    except ValueError: raise InputError('edges must be rows of two nodes each, and some row has more or fewer') from None
     if edges.size == 0: raise InputError('the graph has no links: nothing can be learned from it')
     if edges.ndim != 2 or edges.shape[1] != 2:
         raise InputError(f'edges must be rows of two nodes each, not an array of shape {edges.shape}')
@@ -87,7 +88,7 @@ def _feature_matrix(features, num_nodes):
     try: features = features if isinstance(features, Tensor) else torch.as_tensor(np.asarray(features, dtype=np.float32))
     except (TypeError, ValueError) as e: raise InputError(f'features must be numbers, as many in each row: {e}') from e
     if features.ndim != 2: raise InputError(f'features must be a matrix, a row a node, not of shape {tuple(features.shape)}')
-    features = features.float()
+    features = features.detach().cpu().float()
     if features.layout != torch.strided or (features != 0).float().mean() < .25: features = features.to_sparse_csr()
     values = features if features.layout == torch.strided else features.values()
     if not values.isfinite().all(): raise InputError('features hold NaN or infinite values: replace or drop them first')
@@ -97,7 +98,7 @@ def _feature_matrix(features, num_nodes):
 def _class_ids(labels):
     "Labels as a tensor of whole numbers"
     if labels is None: return None
-    labels = np.asarray(labels)
+    labels = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
     if labels.ndim != 1 or labels.dtype.kind not in 'iub': raise InputError(f'labels must be whole numbers, one a node, not {labels.dtype}')
     return torch.as_tensor(labels.astype(np.int64))
 
@@ -124,8 +125,9 @@ def graph_from_edges(
     sizes = {what: n for what, n in sizes.items() if n is not None}
     if len(set(sizes.values())) > 1: raise InputError(f'the number of nodes is not clear: {sizes}')
     n = next(iter(sizes.values()), int(edges.max()) + 1)
-    if not sizes and too_far_apart(edges):
-        raise InputError(f'node ids go up to {edges.max():,}, but only {len(np.unique(edges)):,} occur: number from 0, or give ids as text, as names')
+    if not sizes and have_gaps(edges):
+        raise InputError(f'node ids go up to {edges.max():,}, but only {len(np.unique(edges)):,} occur: '
+                         'give num_nodes= if the others are nodes too, or ids as text, as names')
     if edges.max() >= n: raise InputError(f'an edge names node {edges.max()}, but there are only {n} nodes (0 to {n-1})')
     features, made = _feature_matrix(features, n)
     notes = (*notes, *made)

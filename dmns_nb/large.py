@@ -34,7 +34,7 @@ class _PairScores(torch.autograd.Function):
         return dz, dbias, None, None
 
 def pair_scores(z: Tensor, bias: Tensor, v: Tensor, u: Tensor) -> Tensor:
-    "Scores of pairs of nodes, with the gradient (9.4)"
+    "Scores of pairs of nodes, with that gradient"
     v, u = torch.broadcast_tensors(v, u)
     return _PairScores.apply(z.float(), bias, v.reshape(-1), u.reshape(-1)).view(v.shape)
 

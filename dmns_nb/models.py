@@ -162,7 +162,7 @@ def draw(self: DMNS, h: Tensor, nodes: Tensor) -> dict:
 
 @patch
 def blurred_neighbors(self: DMNS, h: Tensor, some: Tensor) -> dict:
-    "The law of a neighbour's embedding with the noise of each level, taken as normal: what DMNS would generate had it nothing to learn"
+    "The law of a neighbour's embedding with the noise of each level, taken as normal: what a perfect diffusion model would generate"
     M1, M2 = (m[some] for m in neighbor_moments(self.mean, h))
     ᾱ = self.schedule.ᾱ
     return {t: (ᾱ[t].sqrt()*M1, ᾱ[t]*(M2 - M1*M1).clamp(min=0) + 1 - ᾱ[t]) for t in self.levels}
@@ -189,7 +189,7 @@ def point_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some: T
 
 # %% ../nbs/09_models.ipynb #7def3870
 def pick_by_law(h: Tensor, candidates: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    "For each row one of its candidates, by how likely it is under the normal law of that row, eq. (9.3)"
+    "For each row one of its candidates, by how likely it is under the normal law of that row, eq. (9.2)"
     x, weight = h[candidates], 1/var
     log_p = torch.einsum('nkd,nd->nk', x, mean*weight) - .5*torch.einsum('nkd,nd->nk', x*x, weight)
     return candidates.gather(1, torch.multinomial(log_p.softmax(1), 1))[:, 0]
@@ -232,7 +232,7 @@ def find_method(config: Config):
 
 # %% ../nbs/09_models.ipynb #68920d95
 def expected_map(scores: Tensor, k: int) -> Tensor:
-    "Mean over questions of the average precision expected among k candidates drawn from those given, eq. (9.2)"
+    "Mean over questions of the average precision expected among k candidates drawn from those given, eq. (9.3)"
     if not scores.isfinite().all(): raise InputError('scores hold NaN or infinite values: training has diverged')
     right, others = scores[:, :1], scores[:, 1:]
     p = ((others > right).float() + .5*(others == right).float()).mean(1).clamp(min=1e-6)

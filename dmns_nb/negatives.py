@@ -183,6 +183,7 @@ class HardnessDial:
 
     def __post_init__(self):
         from sklearn.decomposition import PCA
+        self.h, self.denoiser, self.schedule = self.h.cpu(), self.denoiser.cpu(), self.schedule.to('cpu')   # a picture needs no GPU
         self.flat = PCA(2, random_state=0).fit(self.h.numpy())
         self.cache = {}
 

@@ -9,6 +9,7 @@ __all__ = ['uniform_rows', 'nice', 'ours', 'Book', 'show', 'show_runs', 'clear_b
 
 # %% ../nbs/15_results.ipynb #e54686e6
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -26,11 +27,10 @@ nice = dict(cora='Cora', citeseer='Citeseer', cs='CS', actor='Actor', debian='De
 
 class Book:
     "The finished runs, the paper's figures, and which link each test question asks for"
-    def __init__(self, folder='results'):
-        folder = Path(folder)
-        self.records = Results(folder).read()
-        read = lambda name: json.loads((folder/name).read_text(encoding='utf-8')) if (folder/name).is_file() else {}
-        self.paper, self.links, self.scaling = read('paper.json'), read('test_links.json'), read('scaling.json')
+    def __init__(self, folder='results', split='released'):
+        read = lambda folder, name: json.loads((folder/name).read_text(encoding='utf-8')) if (folder/name).is_file() else {}
+        self.records, self.split, self.paper = Results(folder).read(), split, read(files('dmns_nb')/'data', 'paper.json')
+        self.links, self.scaling = (read(Path(folder), name) for name in ('test_links.json', 'scaling.json'))
         self.differences, self.jobs = {}, {}   # found once
 
     def runs(self, name: str, label, dataset: str) -> list:
@@ -38,7 +38,8 @@ class Book:
         if isinstance(label, tuple):
             by_seed = [{r['seed']: r for r in self.runs(name, one, dataset)} for one in label]
             return [max((rows[seed] for rows in by_seed), key=lambda r: r['validation']) for seed in sorted(set.intersection(*map(set, by_seed)))]
-        if (name, dataset) not in self.jobs: self.jobs[name, dataset] = [(row, job.key) for row, job in experiments[name].jobs([dataset])]
+        if (name, dataset) not in self.jobs:
+            self.jobs[name, dataset] = [(row, job.key) for row, job in experiments[name].jobs([dataset], split=self.split)]
         return [self.records[key] for row, key in self.jobs[name, dataset] if row == label and key in self.records]
 
     def values(self, runs: list, metric='map') -> list:

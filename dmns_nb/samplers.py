@@ -175,16 +175,13 @@ class Stock(nn.Module):
         return x.to(device), torch.cat([graph.links, graph.links.flip(1)]).T.contiguous().to(device)
     def forward(self, x, edge_index): return self.layers[1](self.layers[0](x, edge_index).relu(), edge_index)
 
-class PyG(LinkModel):
-    "PyG's example: the stock encoder, one uniform non-neighbour for each link, drawn anew"
+class PyG(PickedNegatives):
+    "PyG's example: the stock encoder, and as many pairs without a link as there are links, drawn anew"
     def make_encoder(self): return Stock(self.graph.features.shape[1])
     def final(self, h): return h, torch.zeros_like(self.degree)
-    def negatives(self, v, z, bias, at):
-        from torch_geometric.utils import negative_sampling
-        return negative_sampling(self.inputs[1], self.graph.num_nodes, len(v), force_undirected=False)
     def scores(self, h, at=slice(None)):
-        z, bias = self.final(h)
-        v, u = self.negatives(self.v[at], z, bias, at)
-        return pair_scores(z, bias, self.v[at], self.u[at]), pair_scores(z, bias, v, u)
+        (z, bias), v, u = self.final(h), self.v[at], self.u[at]
+        query = torch.randint(len(z), v.shape, device=v.device)
+        return pair_scores(z, bias, v, u), pair_scores(z, bias, query, self.sample(query))
 
 methods = dict(pyg=PyG, pns=PNS, dns=DNS, mcns=MCNS)

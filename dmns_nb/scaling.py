@@ -10,6 +10,7 @@ __all__ = ['shared_methods', 'neighbor_batches', 'LostProcess', 'lost', 'say', '
 import json as jsonlib
 import os, signal, sys
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,8 +21,8 @@ from fastcore.script import call_parse, store_true
 
 from .graphs import load_split
 from .inputs import InputError
-from .settings import Config
-from .training import State, fit
+from .settings import Config, nearest_choice, pick_device
+from .training import State, fit, open_choices
 
 # %% ../nbs/16_scaling.ipynb #671259fb
 def neighbor_batches(split, batch=4096, neighbors=(15, 10)):
@@ -82,8 +83,8 @@ class SharedState(State):
         if not self.rank: super().begin(path, identity, resume)
         box: list = [None if self.rank else self.contents(identity)]
         with together(): dist.broadcast_object_list(box)
-        if self.rank: self.restore(box[0])
-        if cuda := box[0]['random']['cuda']: torch.cuda.set_rng_state(cuda[0])   # process 0 draws on its first GPU, this one on its own
+        if self.rank: self.restore(box[0])                                       # what process 0 draws on its GPU, this one draws on its own
+        elif path and not resume: Path(path).unlink(missing_ok=True)             # a restart must not find an older run
 
     def measure(self):
         "The loss of all, and the validation score of process 0, by which all stop"
@@ -97,12 +98,13 @@ class SharedState(State):
         if not self.rank: super().save(path, identity)
 
 # %% ../nbs/16_scaling.ipynb #75086277
-def join(timeout: float) -> int:
+def join(timeout: float, gpu: bool) -> int:
     "Join the processes that torchrun started; the number of this one"
     if 'RANK' not in os.environ: raise InputError('start this with torchrun, such as torchrun --nproc-per-node 2 -m dmns_nb.scaling')
+    if gpu and (local := int(os.environ['LOCAL_RANK'])) >= (count := torch.cuda.device_count()):
+        raise InputError(f'process {local + 1} of this machine has no GPU: start at most {count}, or use --device cpu')
+    if gpu: torch.cuda.set_device(local)
     signal.signal(signal.SIGTERM, told_to_end)
-    gpu = torch.cuda.is_available()
-    if gpu: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
     wait = timedelta(seconds=timeout)
     store, rank, world = next(dist.rendezvous('env://', timeout=wait))
     store = dist.PrefixStore(f'start-{(store.add("joined", 1) - 1)//world}', store)   # a restart must not find the addresses of the dead
@@ -111,7 +113,7 @@ def join(timeout: float) -> int:
 
 def train_shared(config, data, out, resume, timeout, quiet):
     "Train with the other processes; process 0 writes the run and what came of it"
-    rank, again = join(timeout), int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
+    rank, again = join(timeout, config.device == 'cuda'), int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
     base = str(Path(out)/f'{data.graph.name}-{config.method}-{config.seed}')
     run = fit(data, config, base + '.checkpoint', resume or again, quiet or rank > 0, kind=SharedState)
     if rank: return
@@ -128,11 +130,12 @@ def share_training(
     split: str = None,             # file of a split; made here when not given
     method: str = 'dmns',          # dmns, gcn, gvae, pns, dns or mcns
     preset: str = 'compact',       # default, compact, paper or released
-    generated: float = .1,         # weight of the generated negatives
+    generated: float = None,       # weight of the generated negatives; .1 where the preset leaves it open
     clouds: store_true = False,    # an encoder that gives clouds instead of points
-    epochs: int = 400,             # at most
+    epochs: int = None,            # at most so many; the preset's when not given
     batch: int = 0,                # links a step, over all processes; 0: all
     seed: int = 0,                 # another seed, other numbers
+    device: str = 'auto',          # auto: a GPU for each process if there is any, else the CPU; or cuda, cpu
     out: str = 'runs',             # folder for the run and its checkpoint
     resume: store_true = False,    # go on with what is there
     timeout: float = 300,          # seconds to wait for a process that says nothing
@@ -140,11 +143,15 @@ def share_training(
 ):
     "Train one model in several processes: torchrun --nproc-per-node 2 -m dmns_nb.scaling"
     try:
-        config = Config.preset(preset, method=method, variational=clouds, generated=generated, epochs=epochs, batch=batch, seed=seed)
+        where = nearest_choice('device', device, ('auto', 'cuda', 'cpu'))
+        where = ('cuda' if torch.cuda.is_available() else 'cpu') if where == 'auto' else pick_device(where).type
+        config = Config.preset(preset, method=method, variational=clouds, batch=batch, seed=seed, device=where)
+        asked = dict(generated=generated, epochs=epochs) | (dict(generated=.1) if generated is None and open_choices(config) else {})
+        config = replace(config, **{k: v for k, v in asked.items() if v is not None})
         train_shared(config, load_split(dataset, root, split, features=features), out, resume, timeout, quiet)
-    except (InputError, LostProcess) as e:
+    except (InputError, OSError, LostProcess) as e:
         if isinstance(e, LostProcess) or os.environ.get('RANK', '0') == '0': say(e)
-        os._exit(2 if isinstance(e, InputError) else 1)   # without waiting for the others
+        os._exit(1 if isinstance(e, LostProcess) else 2)   # without waiting for the others
     dist.destroy_process_group()
 
 # %% ../nbs/16_scaling.ipynb #e7b83798

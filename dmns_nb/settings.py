@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['homes', 'presets', 'nearest_choice', 'check_config', 'Config', 'check_names', 'pick_device', 'save_atomically',
-           'load_saved']
+           'read_saved', 'load_saved']
 
 # %% ../nbs/09_settings.ipynb #5a787be5
 import os
@@ -26,7 +26,7 @@ homes = {'dmns': 'models', 'gcn': 'models', 'pyg': 'samplers', 'pns': 'samplers'
 _choices = dict(method=tuple(homes), encoder=('gcn', 'gat', 'sage'), norm=('sym', 'row'), unit=('none', 'last', 'all'),
                 link=('log-sigmoid', 'sigmoid'), reduction=('sum', 'mean'), schedule=schedules, noise=('β', 'posterior'),
                 fcl=('linear', 'silu'), error=('squared', 'absolute'), estimator=('exact', 'draws', 'chain'))
-_devices = ('auto', 'cpu', 'cuda', 'mps')
+_devices, _open = ('auto', 'cpu', 'cuda', 'mps'), ('temperature', 'variational', 'generated')   # the last may be one value, or several to choose from
 
 def nearest_choice(what, value, choices):
     "Refuse a value that is not among the choices, with the nearest one that is"
@@ -39,12 +39,17 @@ def check_config(c):
     "Refuse settings that make no sense"
     for name, choices in _choices.items(): nearest_choice(name, getattr(c, name), choices)
     several = lambda values: values if isinstance(values, (tuple, list)) else [values]
+    for name in ('widths', 'fractions', 'weights', 'temperature', 'variational', 'generated'):
+        given = getattr(c, name)
+        if not (len(given) if isinstance(given, (tuple, list)) else name in _open): raise InputError(f'{name} must be some values, not {given!r}')
     for name in ('lr', 'epochs', 'patience', 'T', 'layers', 'temperature', 'diffusion_lr', 'diffusion_steps'):
         if not all(v > 0 for v in several(getattr(c, name))): raise InputError(f'{name} must be greater than 0, not {getattr(c, name)}')
-    for name in ('epochs', 'patience', 'T', 'layers', 'diffusion_steps'):
+    for name in ('epochs', 'patience', 'T', 'layers', 'diffusion_steps', 'neighbors', 'batch', 'candidates', 'seed'):
         if not isinstance(getattr(c, name), int): raise InputError(f'{name} must be a whole number, not {getattr(c, name)}')
-    if not all(v >= 0 for v in several(c.generated)): raise InputError(f'generated is a weight, at least 0, not {c.generated}')
-    if not (c.widths and all(isinstance(w, int) and w > 0 for w in c.widths)):
+    for name in ('generated', 'diffusion_decay', 'neighbors'):
+        if not all(v >= 0 for v in several(getattr(c, name))): raise InputError(f'{name} must be at least 0, not {getattr(c, name)}')
+    if c.method in ('seal', 'scaled', 'pyg') and c.encoder != 'gcn': raise InputError(f'{c.method} has an encoder of its own: leave encoder out')
+    if not (all(isinstance(w, int) and w > 0 for w in c.widths)):
         raise InputError(f'widths are whole numbers, one a layer, not {c.widths}')
     nearest_choice('device', str(c.device).split(':')[0], _devices)
     if c.batch < 0: raise InputError(f'batch is a number of links, or 0 for all, not {c.batch}')
@@ -60,7 +65,8 @@ def check_config(c):
     if c.estimator != 'chain' and not c.affine: raise InputError("a denoiser that is not affine needs estimator='chain'")
     if c.neighbors == 0 and not (c.affine and c.error == 'squared'):
         raise InputError('the exact diffusion loss needs an affine denoiser and the squared error: set neighbors=20 to draw neighbours')
-    levels_of(c.T, c.fractions)
+    if c.estimator != 'chain' and max(levels_of(c.T, c.fractions)) >= c.T:
+        raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: take fractions below 1, and T of at least 2')
 
 # %% ../nbs/09_settings.ipynb #c2d4d26c
 @dataclass(frozen=True, repr=False)
@@ -77,7 +83,7 @@ class Config:
     popularity: bool = True         # add the nodes' log degrees to the score, their weight learned
     lr: float = .01                 # of the encoder (Adam)
     epochs: int = 400               # at most
-    patience: int = 100             # stop after so many epochs without a better validation score
+    patience: int = 100             # go on for so many epochs without a better validation score, then stop
     least: int = 200                # but not before this one
     validation: int = 100           # candidates for validation, drawn anew; 0 takes the split's own
     fresh: bool = True              # draw uniform negatives anew in each epoch
@@ -100,7 +106,7 @@ class Config:
     conditional: bool = True        # tell the denoiser the query
     affine: bool = True             # False: a nonlinear denoiser, which needs the chain
     estimator: str = 'exact'        # 'exact': no draws; 'draws': a draw a link; 'chain': walk it
-    queries: float = .1             # share of the nodes that negatives are generated for in an epoch, drawn anew
+    queries: float = .1             # share of the nodes that negatives are generated for in an epoch, drawn anew ('draws' and 'chain': all)
     diffusion_steps: int = 1        # steps of the diffusion model in each epoch
     diffusion_lr: float = .01       # its learning rate (Adam)
     diffusion_decay: float = 0.     # its weight decay
@@ -143,9 +149,11 @@ def pick_device(name='auto') -> torch.device:
     "CUDA if there is any, else MPS, else the CPU"
     nearest_choice('device', str(name).split(':')[0], _devices)
     if name == 'auto': name = 'cuda' if torch.cuda.is_available() else 'mps' if torch.backends.mps.is_available() else 'cpu'
-    if str(name).startswith('cuda') and not torch.cuda.is_available(): raise InputError("there is no CUDA device here: use device='auto' or 'cpu'")
-    if name == 'mps' and not torch.backends.mps.is_available(): raise InputError("there is no MPS device here: use device='auto' or 'cpu'")
-    return torch.device(name)
+    try: device = torch.device(name)
+    except RuntimeError: raise InputError(f"device {name!r} is not known: use 'auto', 'cpu', 'cuda' or 'cuda:1'") from None
+    there = dict(cpu=1, cuda=torch.cuda.device_count(), mps=int(torch.backends.mps.is_available()))[device.type]
+    if (device.index or 0) >= there: raise InputError(f"there is no {str(device).upper()} device here: use device='auto' or 'cpu'")
+    return device
 
 # %% ../nbs/09_settings.ipynb #76eb8abd
 def save_atomically(what, path):
@@ -160,7 +168,7 @@ _parts = dict(run=dict(identity=dict, history=list, best_epoch=int, seconds=floa
               checkpoint=dict(identity=dict, model=dict, random=dict, optimizers=list, epoch=int, best=float, best_epoch=int, seconds=float,
                               history=list, kept=dict))
 
-def load_saved(path, kind) -> dict:
+def read_saved(path, kind) -> dict:
     "Read what `save_atomically` wrote; no pickled code is run, and nothing is unpacked, for torch packs nothing"
     try:
         with ZipFile(path) as archive:
@@ -169,6 +177,11 @@ def load_saved(path, kind) -> dict:
     except FileNotFoundError: raise InputError(f'there is no file {path}') from None
     except Exception as e: raise InputError(f'{path} is not a {kind} of this package, or was cut short') from e
     if not isinstance(saved, dict) or saved.get('kind') != kind: raise InputError(f'{path} is not a {kind} of this package')
+    return saved
+
+def load_saved(path, kind) -> dict:
+    "The same, with all its parts, and of this version"
+    saved = read_saved(path, kind)
     lost = [part for part, type in _parts.get(kind, {}).items() if not isinstance(saved.get(part), type)]
     if lost: raise InputError(f'{path} is a {kind} without its {", ".join(lost)}: train again')
     settings = saved['identity'].get('config') if kind in _parts else None

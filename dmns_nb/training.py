@@ -6,7 +6,7 @@
 __all__ = ['State', 'plain_settings', 'identity_of', 'fit', 'progress', 'open_choices', 'Run', 'Config']
 
 # %% ../nbs/09_training.ipynb #94bf813d
-import os, sys, time
+import hashlib, os, sys, time
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -24,7 +24,7 @@ from .inputs import InputError
 from .models import expected_map, find_method, make_denoiser
 from .negatives import generate
 from .ranking import evaluate, link_ids, metric_values
-from .settings import Config, check_names, load_saved, pick_device, save_atomically
+from .settings import Config, check_names, load_saved, pick_device, read_saved, save_atomically
 
 _all_ = ['Config']
 
@@ -33,31 +33,38 @@ class State:
     "What training depends on from one epoch to the next"
     def __init__(self, split: Split, config: Config, device: torch.device):
         torch.manual_seed(config.seed)
-        self.model = find_method(config)(split, config, device)
+        self.device, self.model = device, find_method(config)(split, config, device)
         self.questions = self.model.questions().to(device)
         self.epoch, self.best, self.best_epoch, self.seconds, self.history, self.kept = 0, -1., 0, 0., [], {}
 
     plain = ('epoch', 'best', 'best_epoch', 'seconds', 'history', 'kept')
     def contents(self, identity) -> dict:
-        random = dict(cpu=torch.get_rng_state(), cuda=torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
-        return dict(kind='checkpoint', identity=identity, model=self.model.state_dict(), random=random,
+        return dict(kind='checkpoint', identity=identity, model=self.model.state_dict(), random=self.random(),
                     optimizers=[o.state_dict() for o in self.model.optimizers], **{k: getattr(self, k) for k in self.plain})
+
+    def random(self) -> dict:
+        "The states of the generators that training draws from"
+        own = {'cuda': lambda: torch.cuda.get_rng_state(self.device), 'mps': lambda: torch.mps.get_rng_state()}.get(self.device.type, lambda: None)
+        return dict(cpu=torch.get_rng_state(), own=own())
 
     def save(self, path, identity): save_atomically(self.contents(identity), path)
 
     def begin(self, path, identity, resume):
         "Go on from a file, if that is asked for and it is there"
         if not path or not Path(path).exists(): return
-        saved = load_saved(path, 'checkpoint')   # a stranger's file is not overwritten
-        if resume and saved['identity'] != identity: raise InputError(f'{path} belongs to another run: other settings, seed or split')
-        if resume: self.restore(saved)
+        if not resume: return read_saved(path, 'checkpoint')   # a stranger's file is not overwritten
+        saved = load_saved(path, 'checkpoint')
+        if saved['identity'] != identity: raise InputError(f'{path} belongs to another run: other settings, seed, features or split')
+        self.restore(saved)
 
     def restore(self, saved: dict):
         self.model.load_state_dict(saved['model'])
         for optimizer, state in zip(self.model.optimizers, saved['optimizers']): optimizer.load_state_dict(state)
         for k in self.plain: setattr(self, k, saved[k])
         torch.set_rng_state(saved['random']['cpu'])
-        if saved['random']['cuda'] and torch.cuda.is_available(): torch.cuda.set_rng_state_all(saved['random']['cuda'])
+        own = saved['random'].get('own')
+        if own is not None and self.device.type == 'cuda': torch.cuda.set_rng_state(own, self.device)
+        if own is not None and self.device.type == 'mps': torch.mps.set_rng_state(own)
 
 # %% ../nbs/09_training.ipynb #60a0c674
 @patch
@@ -85,7 +92,10 @@ def plain_settings(config: Config) -> dict:
 
 def identity_of(split: Split, config: Config) -> dict:
     "What a checkpoint must share with the run that resumes it"
-    return dict(config=plain_settings(config), graph=split.graph.fingerprint, train=split.train_graph.fingerprint)
+    x, digest = split.graph.features, hashlib.sha256()
+    for part in (split.val, split.test, *((x.crow_indices(), x.col_indices(), x.values()) if x.is_sparse_csr else (x,))):
+        digest.update(part.contiguous().numpy().tobytes())
+    return dict(config=plain_settings(config), graph=split.graph.fingerprint, train=split.train_graph.fingerprint, rest=digest.hexdigest()[:16])
 
 # %% ../nbs/09_training.ipynb #3ee68450
 def fit(

@@ -167,8 +167,4 @@ def test_the_paper_is_cited():
 
 def test_readme_shows_the_headline_of_the_results():
     from dmns_nb.results import Book, headline
-    table = headline(Book(ROOT/'results')).to_string()
-    squeeze = lambda text: re.sub(r'\s+', ' ', text)
-    readme = squeeze((ROOT/'README.md').read_text(encoding='utf-8'))
-    for row in table.splitlines()[1:]:
-        for figure in re.findall(r'0\.\d+ ± 0\.\d+', row): assert figure in readme, row
+    assert headline(Book(ROOT/'results')).to_string() in (ROOT/'README.md').read_text(encoding='utf-8')

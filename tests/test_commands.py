@@ -23,10 +23,23 @@ def test_demo(tmp_path):
     assert (tmp_path/'d.png').read_bytes().startswith(b'\x89PNG')
 
 
-@pytest.mark.parametrize('command, option', [('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_bench', '--sizes')])
+@pytest.mark.parametrize('command, option', [('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_bench', '--sizes'),
+                                             ('dmns_reproduce', '--figures')])
 def test_help(command, option):
     done = subprocess.run([command, '--help'], capture_output=True, text=True, check=True)
     assert option in done.stdout
+
+
+@pytest.mark.parametrize('command', [['dmns_reproduce'], [sys.executable, '-m', 'dmns_nb', 'reproduce']])
+def test_reproduce_as_the_book_writes_it(command, tmp_path):
+    done = subprocess.run([*command, 'psi', 'table3', '--datasets=cora', '--seeds', '1', '--results', str(tmp_path), '--dry-run'],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == '7 runs are missing.' and 'cora dmns sage seed 0' in done.stdout
+
+
+def test_figures_without_results(tmp_path):
+    subprocess.run(['dmns_reproduce', '--results', str(tmp_path/'none'), '--figures', str(tmp_path/'figures')], capture_output=True, check=True)
+    assert (tmp_path/'figures'/'psi.svg').is_file()
 
 
 def test_user_errors_are_one_line_and_exit_code_2():

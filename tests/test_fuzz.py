@@ -123,13 +123,13 @@ def test_no_pickle_is_loaded(files, tmp_path, name):
 def test_huge_ids_take_no_room(tmp_path, text):
     (tmp_path/'links.csv').write_text(text)
     graph = load_graph(tmp_path/'links.csv')
-    assert graph.num_nodes == 3 and 'far apart' in repr(graph)
+    assert graph.num_nodes == 3 and 'taken as names' in repr(graph)
 
 
 @pytest.mark.parametrize('links', [[[0, 10**12]], np.array([[0, 2**64 - 1]], dtype=np.uint64), [[0., 1e300]], [[0, 2**31]]])
 def test_huge_ids_in_arrays_are_refused(tmp_path, links):
     np.savez(tmp_path/'graph.npz', links=links)
-    with pytest.raises(InputError, match='number'): load_graph(tmp_path/'graph.npz')
+    with pytest.raises(InputError, match='number|only . occur'): load_graph(tmp_path/'graph.npz')
 
 
 def test_packed_checkpoint_is_refused(tmp_path):
