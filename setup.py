@@ -15,7 +15,7 @@ classifiers = [
     f"Development Status :: {cfg['status']} - {status}", 'Intended Audience :: Developers', 'Intended Audience :: Education',
     'Intended Audience :: Science/Research', f"Natural Language :: {cfg['language']}", 'Operating System :: POSIX',
     'Framework :: Jupyter', 'Programming Language :: Python :: 3', 'Programming Language :: Python :: 3 :: Only',
-    *(f'Programming Language :: Python :: 3.{minor}' for minor in range(first, 14)),
+    *(f'Programming Language :: Python :: 3.{minor}' for minor in range(first, 13)),
     'Topic :: Scientific/Engineering :: Artificial Intelligence']
 site, source = cfg['doc_host'] + cfg['doc_baseurl'], cfg['git_url']
 readme = (here/'README.md').read_text(encoding='utf-8').replace('](nbs/', f"]({source}/blob/{cfg['branch']}/nbs/")   # PyPI has no files
