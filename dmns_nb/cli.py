@@ -100,6 +100,7 @@ def dmns_train(
     require_seeds(seeds)
     if predict < 0: raise InputError(f'--predict is a number of links for each node, not {predict}')
     if resume and not out: raise InputError('--resume needs --out, the folder that holds the checkpoints')
+    if out and Path(out).is_file(): raise InputError(f'{out} is a file: name a folder')
     if out: Path(out).mkdir(parents=True, exist_ok=True)
     for path in (json, predict and predictions): require_place(path)
     changes = dict(method=method, encoder=encoder, device=device) | ({} if epochs is None else dict(epochs=epochs))
@@ -122,7 +123,7 @@ def dmns_train(
 @call_parse
 @user_errors
 def dmns_reproduce(
-    names: Param('experiments, such as table2; all when none is given', nargs='*', opt=False) = (),
+    names: Param('experiments, such as table2; all when none is given', nargs='*', opt=False) = None,
     datasets: str = None,            # only these, separated by commas
     seeds: int = None,               # at most so many; as many as the experiment asks for when not given
     root: str = None,                # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
@@ -134,6 +135,7 @@ def dmns_reproduce(
     quiet: store_true = False,       # no progress
 ):
     "Run what is missing of the experiments of the paper and ours"
+    names = names or ()
     nearest_choice('splits', splits, ('released', 'own'))
     if seeds is not None: require_seeds(seeds)
     found, store = find_experiments(names), Results(results)
