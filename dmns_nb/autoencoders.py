@@ -45,7 +45,8 @@ class GVAE(LinkModel):
     def encode(self): return self.model.encode(*self.inputs)
     def final(self, h: Tensor): return h, super().final(h)[1]
     def loss(self, at=slice(None)): return super().loss(at) + self.share()*self.model.kl_loss()
-    def share(self): return len(self.v)/self.graph.num_nodes if self.config.reduction == 'sum' else 1/self.graph.num_nodes
+    def scale(self): return len(self.v) if self.config.reduction == 'sum' else 1   # of the link loss, against a mean over links
+    def share(self): return self.scale()/self.graph.num_nodes
 
 # %% ../nbs/11_autoencoders.ipynb #86cb4e0c
 class Adversary(nn.Sequential):
@@ -71,8 +72,8 @@ class ARVGA(GVAE):
         return super().epoch()
 
     def loss(self, at=slice(None)):
-        loss, links = super().loss(at), len(self.v) if self.config.reduction == 'sum' else 1
-        return loss + self.λ*links*self.model.reg_loss(self.model.reparametrize(self.model.__mu__, self.model.__logstd__))
+        loss = super().loss(at)
+        return loss + self.λ*self.scale()*self.model.reg_loss(self.model.reparametrize(self.model.__mu__, self.model.__logstd__))
 
 # %% ../nbs/11_autoencoders.ipynb #95b38b79
 class CloudDMNS(GVAE, DMNS):

@@ -167,6 +167,7 @@ def missing(names, results: Results, datasets=None, seeds=None, split='released'
             if job.key not in records: jobs.setdefault(job.key, job)
     return sorted(jobs.values(), key=lambda job: job.config.seed)
 
+# %% ../nbs/14_experiments.ipynb #7ffa5632
 def _resumed(job, data, hard, checkpoint):
     "Run it from its checkpoint; if that is of another version or another split, from the start"
     try: return run_job(job, data, hard, checkpoint)

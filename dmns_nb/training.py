@@ -44,8 +44,8 @@ class State:
 
     def random(self) -> dict:
         "The states of the generators that training draws from"
-        own = {'cuda': lambda: torch.cuda.get_rng_state(self.device), 'mps': lambda: torch.mps.get_rng_state()}.get(self.device.type, lambda: None)
-        return dict(cpu=torch.get_rng_state(), own=own())
+        own = None if self.device.type == 'cpu' else torch.get_device_module(self.device).get_rng_state(self.device)
+        return dict(cpu=torch.get_rng_state(), own=own)
 
     def save(self, path, identity): save_atomically(self.contents(identity), path)
 
@@ -63,8 +63,7 @@ class State:
         for k in self.plain: setattr(self, k, saved[k])
         torch.set_rng_state(saved['random']['cpu'])
         own = saved['random'].get('own')
-        if own is not None and self.device.type == 'cuda': torch.cuda.set_rng_state(own, self.device)
-        if own is not None and self.device.type == 'mps': torch.mps.set_rng_state(own)
+        if own is not None and self.device.type != 'cpu': torch.get_device_module(self.device).set_rng_state(own, self.device)
 
 # %% ../nbs/09_training.ipynb #60a0c674
 @patch

@@ -95,5 +95,6 @@ def test_python_m_lists_the_commands(installed, tmp_path, capsys, monkeypatch):
 
 
 def test_importing_takes_no_time(installed, tmp_path):
-    code = 'import time, torch, pandas, scipy.sparse; start = time.process_time(); import dmns_nb.training; print(time.process_time() - start)'
-    assert float(installed(sys.executable, '-c', code, folder=tmp_path).stdout) < 2
+    for module, seconds in (('dmns_nb', .3), ('dmns_nb.training', 2)):
+        code = f'import time, torch, pandas, scipy.sparse; start = time.process_time(); import {module}; print(time.process_time() - start)'
+        assert float(installed(sys.executable, '-c', code, folder=tmp_path).stdout) < seconds
