@@ -127,7 +127,7 @@ def graph_from_edges(
     n = next(iter(sizes.values()), int(edges.max()) + 1)
     if not sizes and have_gaps(edges):
         raise InputError(f'node ids go up to {edges.max():,}, but only {len(np.unique(edges)):,} occur: '
-                         'give num_nodes= if the others are nodes too, or ids as text, as names')
+                         'number from 0, give num_nodes= if the others are nodes too, or ids as text, as names')
     if edges.max() >= n: raise InputError(f'an edge names node {edges.max()}, but there are only {n} nodes (0 to {n-1})')
     features, made = _feature_matrix(features, n)
     notes = (*notes, *made)

@@ -129,7 +129,7 @@ def test_huge_ids_take_no_room(tmp_path, text):
 @pytest.mark.parametrize('links', [[[0, 10**12]], np.array([[0, 2**64 - 1]], dtype=np.uint64), [[0., 1e300]], [[0, 2**31]]])
 def test_huge_ids_in_arrays_are_refused(tmp_path, links):
     np.savez(tmp_path/'graph.npz', links=links)
-    with pytest.raises(InputError, match='number|only . occur'): load_graph(tmp_path/'graph.npz')
+    with pytest.raises(InputError, match='number'): load_graph(tmp_path/'graph.npz')
 
 
 def test_packed_checkpoint_is_refused(tmp_path):
