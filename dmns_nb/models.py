@@ -70,9 +70,9 @@ class LinkModel(nn.Module):
         "A node for each query: uniform, or one that was drawn once and for all"
         return torch.randint(len(z), v.shape, device=v.device) if self.config.fresh else self.fixed[at]
 
-    def scores(self, h: Tensor, at=slice(None)):
-        "Scores of the links, and of their queries with negatives"
-        (z, bias), v = self.final(h), self.v[at]
+    def scores(self, h: Tensor, at=slice(None), bound=None):
+        "Scores of the links, and of their queries with negatives; `bound` is what `final` gives, if it is there"
+        (z, bias), v = bound or self.final(h), self.v[at]
         nodes = self.u[at], self.negatives(v, z.detach(), bias.detach(), at)
         return tuple(pair_scores(z, bias, self.part(v), self.part(u)) for u in nodes)
 
@@ -202,9 +202,9 @@ def picks(self: DMNS, h: Tensor, some: Tensor, v: Tensor, place: Tensor):
     return pick_levels(h, self.part(among), law_vectors(laws, self.levels), self.part(place), self.part(chance))
 
 @patch
-def grounded_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some: Tensor, at) -> Tensor:
+def grounded_loss(self: DMNS, h: Tensor, positive: Tensor, uniform: Tensor, some: Tensor, at, bound) -> Tensor:
     "The loss (6.6) with real nodes, picked by the generated laws, as negatives"
-    c, (z, bias) = self.config, self.final(h)
+    c, (z, bias) = self.config, bound
     place = torch.full((len(h),), -1, device=h.device)
     place[some] = torch.arange(len(some), device=h.device)
     v = self.v[at][place[self.v[at]] >= 0]                         # links whose queries were drawn
@@ -218,9 +218,11 @@ def loss(self: DMNS, at=slice(None)) -> Tensor:
     c, h = self.config, self.encode()
     some = torch.randperm(len(h), device=h.device)[:max(1, round(c.queries*len(h)))]
     if c.learned: self.train_diffusion(h.detach().float(), some)
-    positive, uniform = self.scores(h, at)
+    bound = self.final(h)
+    positive, uniform = self.scores(h, at, bound)
     if not c.uniform: uniform = uniform[:0]
-    return (self.grounded_loss if c.grounded else self.point_loss)(h, positive, uniform, some, at)
+    if c.grounded: return self.grounded_loss(h, positive, uniform, some, at, bound)
+    return self.point_loss(h, positive, uniform, some, at)
 
 # %% ../nbs/09_models.ipynb #a2c0288e
 methods = dict(gcn=LinkModel, dmns=DMNS)
