@@ -66,14 +66,15 @@ class ARVGA(GVAE):
         from torch_geometric.nn import ARGVA
         return ARGVA(self.encoder, Adversary(self.config.widths[-1]).to(self.device))
 
-    def epoch(self):
-        with torch.no_grad(): z = self.encode()
-        for _ in range(self.updates): take_step(self.optimizers[1], self.model.discriminator_loss(z))
-        return super().epoch()
+    def encode(self):
+        "Embeddings; in training the adversary learns from them before the encoder does"
+        z = super().encode()
+        if self.training:
+            for _ in range(self.updates): take_step(self.optimizers[1], self.model.discriminator_loss(z))
+        self.z = z
+        return z
 
-    def loss(self, at=slice(None)):
-        loss = super().loss(at)
-        return loss + self.λ*self.scale()*self.model.reg_loss(self.model.reparametrize(self.model.__mu__, self.model.__logstd__))
+    def loss(self, at=slice(None)): return super().loss(at) + self.λ*self.scale()*self.model.reg_loss(self.z)
 
 # %% ../nbs/11_autoencoders.ipynb #95b38b79
 class CloudDMNS(GVAE, DMNS):
