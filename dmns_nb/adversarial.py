@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .graphs import Split
 from .inputs import Graph
-from .models import LinkModel, cpu, expected_map, pair_scores, take_step
+from .models import LinkModel, cpu, pair_scores, take_step
 from .negatives import Neighborhoods
 from .settings import Config
 
@@ -135,7 +135,7 @@ class GraphGAN(Adversarial):
     rate = 1e-4
     def __init__(self, split: Split, config: Config, device=cpu):
         super().__init__(split, config, device)
-        self.rows, self.last = self.questions().to(device), max(1, config.epochs*3//4)
+        self.last = max(1, config.epochs*3//4)
         start = dict(pretrained=0, waited=0, rounds=0, playing=False, best=-1., start=parameters_to_vector(self.own).detach())
         for name, value in start.items(): self.register_buffer(name, torch.as_tensor(value).to(device))
 
@@ -158,20 +158,17 @@ class GraphGAN(Adversarial):
 def epoch(self: GraphGAN) -> float:
     "An epoch of pretraining, or a round of the game"
     if self.playing: self.rounds += 1
-    loss = LinkModel.epoch(self)
-    if not self.playing: self.judge()
-    return loss
+    return LinkModel.epoch(self)
 
 @patch
 @torch.no_grad()
-def judge(self: GraphGAN):
+def epoch_end(self: GraphGAN, value: float):
     "Keep the pretrained weights that validate best; start the game from them when they have not got better for a while"
-    scores = self.scorer(self.eval().result(), self.split, self.config)(self.rows[:, :1], self.rows[:, 1:])
-    value = expected_map(scores, self.split.candidates)
+    if self.playing: return
     self.pretrained += 1
     self.waited += 1
     if value > self.best:
-        self.best.copy_(value)
+        self.best.fill_(value)
         self.waited.zero_()
         self.start.copy_(parameters_to_vector(self.own))
     if self.waited >= self.config.patience//2 or self.pretrained >= self.last: self.begin()

@@ -61,6 +61,7 @@ class LinkModel(nn.Module):
         return validation_rows(self.split, self.config.validation)
 
     def encode(self) -> Tensor: return self.encoder(*self.inputs)
+    def epoch_end(self, value: float): "What a method does with the validation score of an epoch: most, nothing"
 
     def final(self, h: Tensor):
         "The two parts of a score: embeddings to multiply, and a bias of each node to add, eq. (9.1)"

@@ -74,7 +74,9 @@ def measure(self: State) -> tuple:
     score = model.scorer(result, model.split, model.config)
     with torch.no_grad(): scores = torch.cat([score(rows[:, :1], rows[:, 1:]) for rows in self.questions.split(2**15)])
     more = self.questions.shape[1] > model.split.test.shape[1]
-    return loss, (expected_map(scores, model.split.candidates) if more else metric_values(scores)['map'].mean()).item(), result
+    value = (expected_map(scores, model.split.candidates) if more else metric_values(scores)['map'].mean()).item()
+    model.epoch_end(value)
+    return loss, value, result
 
 @patch
 def advance(self: State) -> tuple:
