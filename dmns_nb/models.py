@@ -74,8 +74,8 @@ class LinkModel(nn.Module):
     def scores(self, h: Tensor, at=slice(None), bound=None):
         "Scores of the links, and of their queries with negatives; `bound` is what `final` gives, if it is there"
         (z, bias), v = bound or self.final(h), self.v[at]
-        nodes = self.u[at], self.negatives(v, z.detach(), bias.detach(), at)
-        return tuple(pair_scores(z, bias, self.part(v), self.part(u)) for u in nodes)
+        nodes = self.u[at], self.negatives(v, z.detach(), bias.detach(), at) if self.config.uniform else v[:0]
+        return tuple(pair_scores(z, bias, self.part(v)[:len(u)], self.part(u)) for u in nodes)
 
     def part(self, rows: Tensor) -> Tensor: return rows[self.rank::self.world]
     def more(self, at) -> float: return self.world*len(self.v)/len(self.v[at])   # how often the links scored here stand for all
@@ -221,7 +221,6 @@ def loss(self: DMNS, at=slice(None)) -> Tensor:
     if c.learned: self.train_diffusion(h.detach().float(), some)
     bound = self.final(h)
     positive, uniform = self.scores(h, at, bound)
-    if not c.uniform: uniform = uniform[:0]
     if c.grounded: return self.grounded_loss(h, positive, uniform, some, at, bound)
     return self.point_loss(h, positive, uniform, some, at)
 
