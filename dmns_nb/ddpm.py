@@ -6,28 +6,24 @@
 __all__ = ['schedules', 'Schedule', 'make_schedule', 'extract', 'q_step', 'q_sample', 'posterior', 'gaussian_kl', 'p_mean',
            'noise_loss', 'sigmas', 'p_step', 'walk_back']
 
-# %% ../nbs/07_ddpm.ipynb #6b533c41
-from dataclasses import dataclass
-from functools import cached_property
+# %% ../nbs/07_ddpm.ipynb #86633539
 from math import pi
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .checks import InputError, one_of
 
-# %% ../nbs/07_ddpm.ipynb #8915a7f8
-@dataclass(eq=False)
-class Schedule:
+# %% ../nbs/07_ddpm.ipynb #47fe53d1
+class Schedule(nn.Module):
     "The share of noise that each step adds, and the products of eq. (7.1)"
-    β: Tensor  # T + 1 values, the first of them 0
+    def __init__(self, β: Tensor):   # T + 1 values, the first of them 0
+        super().__init__()
+        α = 1 - β
+        for name, values in dict(β=β, α=α, ᾱ=α.cumprod(0)).items():
+            self.register_buffer(name, values, persistent=False)
     @property
     def T(self): return len(self.β) - 1
-    @cached_property
-    def α(self): return 1 - self.β
-    @cached_property
-    def ᾱ(self): return self.α.cumprod(0)
-    def to(self, device): return Schedule(self.β.to(device))
 
 # %% ../nbs/07_ddpm.ipynb #f0bde552
 schedules = ('linear', 'quadratic', 'sigmoid', 'cosine', 'rescaled')

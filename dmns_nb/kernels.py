@@ -6,10 +6,11 @@
 __all__ = ['SparseMatrix', 'pair_keys', 'exclusive_cumsum', 'ranges', 'Adjacency', 'KnownLinks', 'pair_scores', 'law_vectors',
            'pick_levels']
 
-# %% ../nbs/C_kernels.ipynb #738823b3
+# %% ../nbs/C_kernels.ipynb #937822aa
 from math import ceil, log2
 
 import torch
+from fastcore.basics import patch
 from scipy.sparse import coo_matrix, csr_matrix
 from torch import Tensor, nn
 
@@ -47,13 +48,13 @@ def pair_keys(u: Tensor, v: Tensor, num_nodes: int) -> Tensor:
     "One integer per undirected pair, the same for (u, v) and (v, u)"
     return torch.minimum(u, v)*num_nodes + torch.maximum(u, v)
 
-# %% ../nbs/C_kernels.ipynb #82a35084
+# %% ../nbs/C_kernels.ipynb #296f14b4
 def exclusive_cumsum(counts: Tensor) -> Tensor:
     "Where each group starts, when groups of these sizes lie one after the other"
     return counts.cumsum(0) - counts
 
 def ranges(first: Tensor, count: Tensor):
-    "The group of each position, and the positions first[i], …, first[i] + count[i] − 1 of all groups"
+    "All positions first[i], …, first[i] + count[i] − 1, each preceded by its group i"
     group = torch.repeat_interleave(count)
     return group, torch.arange(len(group)) + (first - exclusive_cumsum(count))[group]
 
@@ -90,7 +91,7 @@ class Adjacency(nn.Module):
         matrix.sort_indices()
         return matrix
 
-# %% ../nbs/C_kernels.ipynb #65dbe018
+# %% ../nbs/C_kernels.ipynb #c1da673a
 class KnownLinks(nn.Module):
     "Says which pairs are links, and draws nodes that are not linked to a query"
     def __init__(self, keys: Tensor, num_nodes: int):   # sorted `pair_keys` of the links
@@ -115,29 +116,33 @@ class KnownLinks(nn.Module):
         found[maybe] |= self.keys[index] == key[maybe]
         return found.view(v.shape)
 
-    def uniform(self, v: Tensor, generator=None) -> Tensor:
-        "A uniformly drawn node for each entry of v, neighbours included"
-        return torch.randint(self.num_nodes, v.shape, generator=generator, device=v.device)
+# %% ../nbs/C_kernels.ipynb #7fd0af34
+@patch
+def uniform(self: KnownLinks, v: Tensor, generator=None) -> Tensor:
+    "A uniformly drawn node for each entry of v, neighbours included"
+    return torch.randint(self.num_nodes, v.shape, generator=generator, device=v.device)
 
-    def draw_unlinked(self, v: Tensor, propose=None, generator=None, tries=20) -> Tensor:
-        "A node for each entry of v that is not linked to it; proposals that are links are redrawn"
-        propose = propose or self.uniform
-        u = propose(v, generator)
-        v, flat = v.reshape(-1), u.view(-1)
-        wrong = self.linked(v, flat).nonzero()[:, 0]
-        for _ in range(tries):
-            if not len(wrong): return u
-            flat[wrong] = propose(v[wrong], generator)
-            wrong = wrong[self.linked(v[wrong], flat[wrong])]
-        for i in wrong.tolist(): flat[i] = self._from_all_unlinked(v[i], generator)
-        return u
+@patch
+def draw_unlinked(self: KnownLinks, v: Tensor, propose=None, generator=None, tries=20) -> Tensor:
+    "A node for each entry of v that is not linked to it; proposals that are links are redrawn"
+    propose = propose or self.uniform
+    u = propose(v, generator)
+    v, flat = v.reshape(-1), u.view(-1)
+    wrong = self.linked(v, flat).nonzero()[:, 0]
+    for _ in range(tries):
+        if not len(wrong): return u
+        flat[wrong] = propose(v[wrong], generator)
+        wrong = wrong[self.linked(v[wrong], flat[wrong])]
+    for i in wrong.tolist(): flat[i] = self._from_all_unlinked(v[i], generator)
+    return u
 
-    def _from_all_unlinked(self, v: Tensor, generator):
-        nodes = torch.arange(self.num_nodes, device=v.device)
-        free = nodes[~self.linked(v, nodes)]
-        if not len(free):
-            raise InputError(f'node {int(v)} is linked to all others: there is no negative for it')
-        return free[torch.randint(len(free), (1,), generator=generator, device=v.device)]
+@patch
+def _from_all_unlinked(self: KnownLinks, v: Tensor, generator):
+    nodes = torch.arange(self.num_nodes, device=v.device)
+    free = nodes[~self.linked(v, nodes)]
+    if not len(free):
+        raise InputError(f'node {int(v)} is linked to all others: there is no negative for it')
+    return free[torch.randint(len(free), (1,), generator=generator, device=v.device)]
 
 # %% ../nbs/C_kernels.ipynb #0cb8b73d
 def _dot_products(z, v, u, size=8192):
@@ -170,12 +175,13 @@ def pair_scores(z: Tensor, bias: Tensor, v: Tensor, u: Tensor) -> Tensor:
     v, u = torch.broadcast_tensors(v, u)
     return _PairScores.apply(z.float(), bias, v.reshape(-1), u.reshape(-1)).view(v.shape)
 
-# %% ../nbs/C_kernels.ipynb #96dc5d8e
+# %% ../nbs/C_kernels.ipynb #a867ca53
 def law_vectors(laws: dict, levels) -> Tensor:
     "The vectors whose product with [x, x²] is the log-density of x, per query and level"
     pairs = [laws[t] for t in levels]
     return torch.stack([torch.cat([mean/var, -.5/var], -1) for mean, var in pairs], -1)
 
+# %% ../nbs/C_kernels.ipynb #2f82f84d
 @torch.no_grad()
 def pick_levels(
     h: Tensor, candidates: Tensor,    # embeddings of all nodes; one row of candidates per link
