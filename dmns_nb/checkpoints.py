@@ -99,7 +99,7 @@ def set_random_state(saved: dict, device):
     if own is not None and device.type != 'cpu':
         torch.get_device_module(device).set_rng_state(own, device)
 
-# %% ../nbs/F_checkpoints.ipynb #6faf7e24
+# %% ../nbs/F_checkpoints.ipynb #dea2b3ec
 class Checkpoint:
     "Saves and restores all that training depends on from one epoch to the next"
     def __init__(self, model, optimizer, state: State, identity: dict, device):
@@ -133,5 +133,6 @@ class Checkpoint:
             return
         saved = load_saved(path, 'checkpoint')
         if saved['identity'] != self.identity:
-            raise InputError(f'{path} belongs to another run: other settings, seed, features or split')
+            raise InputError(f'{path} belongs to another run: '
+                             'other settings, seed, features or split')
         self.restore(saved)

@@ -5,27 +5,25 @@
 # %% auto #0
 __all__ = ['colors', 'level_colors', 'use_style']
 
-# %% ../nbs/D_drawing.ipynb #a9f67510
-import matplotlib.pyplot as plt
-from cycler import cycler
-from matplotlib.colors import to_hex, to_rgb
-
 # %% ../nbs/D_drawing.ipynb #f540f333
 colors = dict(query='#000000', neighbor='#0072B2', uniform='#999999', dmns='#D55E00',
               baseline='#56B4E9', paper='#CC79A7', good='#009E73')
 
-# %% ../nbs/D_drawing.ipynb #42bc23f9
+# %% ../nbs/D_drawing.ipynb #ab93375d
 def level_colors(
     k: int,  # number of levels
 ) -> list:   # one hex colour per level
     "Shades from dark (hardest level, first) to light (easiest)"
+    from matplotlib.colors import to_hex, to_rgb  # slow to import, and only needed here
     dark, light = to_rgb('#8C2D04'), to_rgb('#FDBE85')
     share = [i/max(k - 1, 1) for i in range(k)]
     return [to_hex([(1 - s)*d + s*l for d, l in zip(dark, light)]) for s in share]
 
-# %% ../nbs/D_drawing.ipynb #1b964e3c
+# %% ../nbs/D_drawing.ipynb #aa8f33c3
 def use_style():
     "Set matplotlib's defaults for the book"
+    import matplotlib.pyplot as plt  # slow to import, and only needed here
+    from cycler import cycler
     cycle = [colors[k] for k in ('neighbor', 'dmns', 'good', 'paper', 'baseline', 'uniform')]
     plt.rcParams.update({
         'figure.figsize': (7, 3), 'figure.dpi': 100, 'savefig.dpi': 100,

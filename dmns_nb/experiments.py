@@ -5,18 +5,17 @@
 # %% auto #0
 __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'chosen', 'compact', 'experiments', 'Job', 'load_job_split', 'row',
            'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'duration', 'overview', 'missing',
-           'run_job', 'resume_job', 'reproduce']
+           'announce', 'run_job', 'resume_job', 'reproduce']
 
-# %% ../nbs/H_experiments.ipynb #b707eb96
-import sys, time
+# %% ../nbs/H_experiments.ipynb #6f4864b1
+import time
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from .checkpoints import plain_settings
-from .checks import InputError, one_of
+from .checks import InputError, one_of, progress_bar
 from .graphs import data_root, load_graph
 from .methods import fit, search
 from .negatives import fractions, level_weights
@@ -207,6 +206,19 @@ def missing(names, results: Results, datasets=None, seeds=None, split='released'
             if job.key not in records: jobs.setdefault(job.key, job)
     return sorted(jobs.values(), key=lambda job: job.config.seed)
 
+# %% ../nbs/H_experiments.ipynb #2d3f75c0
+def announce(todo: list, records: dict, each=False):
+    "Print how many runs are missing and how long they will take; with `each`, one line per run"
+    times = [expected_seconds(job, records) for job in todo]
+    known = [t for t in times if t is not None]
+    text = f'{len(todo)} runs are missing'
+    if known: text += f', about {duration(sum(known))} in all'
+    if known and len(known) < len(times):
+        text += f' and {len(times) - len(known)} with no run like them to tell from'
+    print(text + '.')
+    for job, t in zip(todo, times) if each else ():
+        print(f'  {job}' + (f', {duration(t)}' if t else ''))
+
 # %% ../nbs/H_experiments.ipynb #361e2f28
 def run_job(job: Job, data: Split, hard: Split, checkpoint=None) -> dict:
     "Run it, from its last checkpoint if there is one; its record"
@@ -232,11 +244,11 @@ def resume_job(job: Job, data: Split, hard: Split, checkpoint) -> dict:
         for file in stale: file.unlink()
         return run_job(job, data, hard, checkpoint)
 
-# %% ../nbs/H_experiments.ipynb #0dd0a41f
+# %% ../nbs/H_experiments.ipynb #5e46fde0
 def reproduce(todo: list, results: Results, root=None, quiet=False):
     "Do the runs, and append a record for each"
     ready: dict = {}
-    with tqdm(todo, disable=quiet or not sys.stderr.isatty(), unit='run') as bar:
+    with progress_bar(todo, quiet=quiet, unit='run') as bar:
         for job in bar:
             bar.set_description(str(job))
             with results.claim(job.key) as mine:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['datasets', 'Graph', 'data_root', 'sorted_links', 'graph_from_edges', 'load_graph', 'synth_graph']
 
-# %% ../nbs/01_graphs.ipynb #d00f69ed
+# %% ../nbs/01_graphs.ipynb #6a82f429
 import hashlib
 import os
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .files import have_gaps, read_npz, read_table, sparse_rows, with_features
+from .files import (class_ids, count_nodes, feature_matrix, node_ids, read_npz, read_table,
+                           with_features)
 from .kernels import Adjacency, pair_keys
 
 # %% ../nbs/01_graphs.ipynb #37bbae97
@@ -103,95 +104,7 @@ def _pyg_dataset(name: str, root: Path):
                          f'({type(e).__name__}); put its files there, or give another folder '
                          'with root= or $DMNS_DATA') from e
 
-# %% ../nbs/01_graphs.ipynb #104cd0be
-def _named_edges(edges: np.ndarray, names: list | None):
-    "Node ids of edges that are given by name, and the names of all nodes"
-    edges = edges.astype(str)
-    if names is None: names = sorted(set(edges.ravel().tolist()))
-    ids = {name: i for i, name in enumerate(names)}
-    unknown = next((e for e in edges.ravel() if e not in ids), None)
-    if unknown is not None:
-        raise InputError(f'an edge names {str(unknown)!r}, which is not among the given names')
-    return np.array([ids[e] for e in edges.ravel()]).reshape(-1, 2), names
-
-def _node_ids(edges, names: list | None):
-    "Edges as an m × 2 array of node ids, with the names of the nodes if they have any"
-    try: edges = np.asarray(edges.cpu() if isinstance(edges, Tensor) else edges)
-    except ValueError:
-        raise InputError('edges must be rows of two nodes each, '
-                         'and some row has more or fewer') from None
-    if edges.size == 0: raise InputError('the graph has no links: nothing can be learned from it')
-    if edges.ndim != 2 or edges.shape[1] != 2:
-        raise InputError(f'edges must be rows of two nodes each, not of shape {edges.shape}')
-    kind = edges.dtype.kind
-    whole = kind == 'O' and all(isinstance(e, (int, np.integer)) for e in edges.ravel())
-    if kind in 'OUS' and not whole: return _named_edges(edges, names)
-    bad = edges[~(np.isfinite(edges) & (edges == np.floor(edges)))] if kind == 'f' else edges[:0]
-    if bad.size or not (whole or kind in 'iuf'):
-        found = bad[0] if bad.size else edges.dtype
-        raise InputError(f'node ids must be whole numbers, not {found}')
-    if edges.min() < 0:
-        raise InputError(f'node ids start at 0, but an edge names node {int(edges.min())}')
-    if edges.max() > 2**53:
-        raise InputError(f'node id {int(edges.max())} is too large: number the nodes from 0, '
-                         'or give ids as text, as names')
-    return edges.astype(np.int64), names
-
-# %% ../nbs/01_graphs.ipynb #f6c11683
-def _feature_matrix(features, num_nodes: int):
-    "Features as a float tensor, sparse if mostly zero, and notes about them"
-    if features is None:
-        ids = torch.arange(num_nodes + 1)
-        identity = sparse_rows(ids, ids[:-1], torch.ones(num_nodes), (num_nodes, num_nodes))
-        return identity, ('no features given: every node has a one-hot feature of its own',)
-    if hasattr(features, 'tocsr'):  # scipy
-        m = features.tocsr().copy()
-        m.sum_duplicates()
-        features = sparse_rows(m.indptr, m.indices, m.data, m.shape)
-    try:
-        if not isinstance(features, Tensor):
-            features = torch.as_tensor(np.asarray(features, dtype=np.float32))
-    except (TypeError, ValueError) as e:
-        raise InputError(f'features must be numbers, as many in each row: {e}') from e
-    if features.ndim != 2:
-        shape = tuple(features.shape)
-        raise InputError(f'features must be a matrix, one row per node, not of shape {shape}')
-    features = features.detach().cpu().float()
-    if features.layout != torch.strided or (features != 0).float().mean() < .25:
-        features = features.to_sparse_csr()
-    values = features if features.layout == torch.strided else features.values()
-    if not values.isfinite().all():
-        raise InputError('features hold NaN or infinite values: replace or drop them first')
-    largest = values.abs().max().item() if values.numel() else 0.
-    note = f'features reach {largest:,.0f}: training is easier with numbers around 1'
-    return features, (note,) if largest > 100 else ()
-
-# %% ../nbs/01_graphs.ipynb #6f1a5b00
-def _class_ids(labels) -> Tensor | None:
-    "Labels as a tensor of whole numbers"
-    if labels is None: return None
-    labels = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
-    if labels.ndim != 1 or labels.dtype.kind not in 'iub':
-        raise InputError(f'labels must be whole numbers, one per node, not {labels.dtype}')
-    return torch.as_tensor(labels.astype(np.int64))
-
-def _count_nodes(edges: np.ndarray, num_nodes: int | None, **given) -> int:
-    "The number of nodes, on which all that is given must agree"
-    count = lambda rows: rows.shape[0] if hasattr(rows, 'shape') else len(rows)
-    sizes = {what: count(rows) for what, rows in given.items() if rows is not None}
-    if num_nodes is not None: sizes['num_nodes'] = num_nodes
-    if len(set(sizes.values())) > 1: raise InputError(f'the number of nodes is not clear: {sizes}')
-    n = next(iter(sizes.values()), int(edges.max()) + 1)
-    if not sizes and have_gaps(edges):
-        raise InputError(f'node ids go up to {edges.max():,}, but only {len(np.unique(edges)):,} '
-                         'occur: number from 0, give num_nodes= if the others are nodes too, '
-                         'or ids as text, as names')
-    if edges.max() >= n:
-        raise InputError(f'an edge names node {edges.max()}, but there are only {n} nodes '
-                         f'(0 to {n-1})')
-    return n
-
-# %% ../nbs/01_graphs.ipynb #7d6846e5
+# %% ../nbs/01_graphs.ipynb #9e78d731
 def sorted_links(pairs: Tensor) -> Tensor:
     "The links among these pairs: each once, smaller id first, sorted, without self-loops"
     pairs = pairs[pairs[:, 0] != pairs[:, 1]].sort(dim=1).values
@@ -218,15 +131,15 @@ def graph_from_edges(
     "A `Graph` from pairs of nodes"
     given = None if names is None else [str(x) for x in names]
     if given and len(set(given)) < len(given): raise InputError('two nodes have the same name')
-    edges, names = _node_ids(edges, given)
+    edges, names = node_ids(edges, given)
     if names and not given and not (features is None and labels is None):
         raise InputError('edges are given by name: give names= too, in the order of the rows '
                          'of features and labels')
-    n = _count_nodes(edges, num_nodes, features=features, names=names, labels=labels)
-    features, feature_notes = _feature_matrix(features, n)
+    n = count_nodes(edges, num_nodes, features=features, names=names, labels=labels)
+    features, feature_notes = feature_matrix(features, n)
     notes = (*notes, *feature_notes, *_dropped(edges, n))
     links = sorted_links(torch.from_numpy(edges))
-    return Graph(links, features, names, _class_ids(labels), name, notes)
+    return Graph(links, features, names, class_ids(labels), name, notes)
 
 # %% ../nbs/01_graphs.ipynb #735080d2
 def _from_networkx(g) -> dict:

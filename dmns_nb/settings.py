@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['sampler_names', 'groups', 'setting_fields', 'methods', 'presets', 'setting', 'check_setting', 'Group',
            'EncoderSettings', 'DecoderSettings', 'NegativeSettings', 'DiffusionSettings', 'TrainingSettings', 'Config',
-           'check_together']
+           'check_together', 'parse_setting', 'settings_table']
 
 # %% ../nbs/E_settings.ipynb #2fa9f47a
 from dataclasses import dataclass, field, fields
@@ -173,7 +173,7 @@ presets = dict(
         chain=True, noise='posterior', fcl='silu', error='absolute', diffusion_steps=100,
         diffusion_decay=1e-4, penalty='sigmoid', reduction='mean', epochs=1000))
 
-# %% ../nbs/E_settings.ipynb #64c4811e
+# %% ../nbs/E_settings.ipynb #fcdaa943
 class Config:
     "Settings of a run: those of a preset, changed by a method, changed by what is given"
     def __init__(self, method='dmns', preset='default', seed=0, **given):
@@ -208,7 +208,8 @@ class Config:
 
     def flat(self) -> dict:
         "All settings by name"
-        return dict(method=self.method, seed=self.seed) | {k: getattr(self, k) for k in setting_fields}
+        settings = {name: getattr(self, name) for name in setting_fields}
+        return dict(method=self.method, seed=self.seed) | settings
 
     def __eq__(self, other): return isinstance(other, Config) and self.flat() == other.flat()
     def __hash__(self): return hash(tuple(self.flat().items()))
@@ -216,7 +217,7 @@ class Config:
         given = dict(method=self.method, preset=self.preset, seed=self.seed) | self.given
         return f'Config({", ".join(f"{k}={v!r}" for k, v in given.items())})'
 
-# %% ../nbs/E_settings.ipynb #af8ad55a
+# %% ../nbs/E_settings.ipynb #ef19b5a0
 def check_together(c: Config):
     "Refuse settings that do not go together"
     if 'dmns' not in c.samplers: return
@@ -230,6 +231,37 @@ def check_together(c: Config):
     if c.chain and c.generated != 'points':
         raise InputError("the chain gives points: set generated='points'")
     if not c.learned and (c.generated == 'points' or c.diffusion_neighbors):
-        raise InputError("learned=False needs generated='laws' or 'nodes' and diffusion_neighbors=0")
+        raise InputError("learned=False needs generated='laws' or 'nodes', "
+                         'and diffusion_neighbors=0')
     if not c.chain and max(levels_of(c.T, c.fractions)) >= c.T:
-        raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: take fractions below 1')
+        raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: '
+                         'take fractions below 1')
+
+# %% ../nbs/E_settings.ipynb #680cb922
+def parse_setting(text: str) -> tuple:
+    "Name and value of a setting that was given as NAME=VALUE"
+    name, equals, value = text.partition('=')
+    if not equals: raise InputError(f'a setting is given as NAME=VALUE, not {text!r}')
+    kind = setting_fields[one_of('a setting', name, setting_fields)][1].type
+    if kind is str: return name, value
+    try:
+        if kind is tuple: return name, tuple(_number_or_word(v) for v in value.split(','))
+        if kind is bool: return name, dict(true=True, false=False)[value.lower()]
+        return name, kind(value)
+    except (KeyError, ValueError):
+        raise InputError(f'{name} must be {_kinds[kind]}, not {value!r}') from None
+
+def _number_or_word(text):
+    for kind in (int, float):
+        try: return kind(text)
+        except ValueError: pass
+    return text
+
+# %% ../nbs/E_settings.ipynb #3793da33
+def settings_table():   # → DataFrame
+    "Every setting with its group, default, choices and meaning"
+    import pandas as pd  # slow to import, and only needed here
+    rows = [dict(group=group, setting=name, default=str(f.default), meaning=f.metadata['meaning'],
+                 choices=', '.join(f.metadata['choices'] or ()))
+            for name, (group, f) in setting_fields.items()]
+    return pd.DataFrame(rows).set_index(['group', 'setting'])

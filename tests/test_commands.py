@@ -1,6 +1,7 @@
 "The commands as a user types them."
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,69 +9,141 @@ import time
 
 import pytest
 
-from dmns_nb.inputs import synth_graph
+from dmns_nb.graphs import synth_graph
+
+HEAVY = ('torch', 'matplotlib', 'pandas', 'torch_geometric', 'sklearn')
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def test_import_is_enough_to_load_and_split():
-    code = "from dmns_nb.graphs import load_graph, split_links; s=split_links(load_graph('debian')); s.check(); print(s)"
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    code = ("from dmns_nb.graphs import load_graph; from dmns_nb.splits import split_links; "
+            "s=split_links(load_graph('debian')); s.check(); print(s)")
+    done = run(sys.executable, '-c', code, check=True)
     assert done.stdout.startswith('debian split (seed 0): 10,476 links') and done.stderr == ''
 
 
+def test_names_at_the_top_are_enough_to_load_and_split():
+    code = ("from dmns_nb import load_graph, split_links; "
+            "s=split_links(load_graph('debian')); s.check(); print(s)")
+    done = run(sys.executable, '-c', code, check=True)
+    assert done.stdout.startswith('debian split (seed 0): 10,476 links') and done.stderr == ''
+
+
+@pytest.mark.parametrize('module', ['dmns_nb', 'dmns_nb.commands'])
+def test_importing_loads_nothing_heavy(module):
+    code = f'import sys, {module}; print([m for m in {HEAVY} if m in sys.modules])'
+    assert run(sys.executable, '-c', code, check=True).stdout == '[]\n'
+
+
 def test_demo(tmp_path):
-    done = subprocess.run(['dmns_demo', '--epochs', '3', '--out', str(tmp_path/'d.png')], capture_output=True, text=True, check=True)
+    done = run('dmns_demo', '--epochs', '3', '--out', str(tmp_path/'d.png'), check=True)
     assert 'DMNS − GVAE' in done.stdout and 'MAP' in done.stdout
     assert (tmp_path/'d.png').read_bytes().startswith(b'\x89PNG')
 
 
-@pytest.mark.parametrize('command, option', [('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_bench', '--sizes'),
-                                             ('dmns_reproduce', '--figures')])
+@pytest.mark.parametrize('command, option', [
+    ('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_train', '--set'),
+    ('dmns_train', '--settings'), ('dmns_bench', '--sizes'), ('dmns_reproduce', '--figures')])
 def test_help(command, option):
-    done = subprocess.run([command, '--help'], capture_output=True, text=True, check=True)
-    assert option in done.stdout
+    assert option in run(command, '--help', check=True).stdout
 
 
-@pytest.mark.parametrize('command', [['dmns_reproduce'], [sys.executable, '-m', 'dmns_nb', 'reproduce']])
+def children_seconds():
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def test_help_takes_no_time():
+    start = children_seconds()
+    assert 'usage: dmns_train' in run('dmns_train', '--help', check=True).stdout
+    assert children_seconds() - start < 2   # of the processor, whatever else it is at
+
+
+@pytest.mark.parametrize('command', ['dmns_demo', 'dmns_train', 'dmns_bench', 'dmns_reproduce'])
+def test_help_loads_nothing_heavy(command):
+    done = run(sys.executable, '-X', 'importtime', shutil.which(command), '--help', check=True)
+    loaded = {line.split('|')[-1].strip() for line in done.stderr.splitlines()}
+    assert f'usage: {command}' in done.stdout and 'dmns_nb.commands' in loaded
+    assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize('command', [
+    ['dmns_reproduce'], [sys.executable, '-m', 'dmns_nb', 'reproduce']])
 def test_reproduce_as_the_book_writes_it(command, tmp_path):
-    done = subprocess.run([*command, 'psi', 'table3', '--datasets=cora', '--seeds', '1', '--results', str(tmp_path), '--dry-run'],
-                          capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[0] == '7 runs are missing.' and 'cora dmns sage seed 0' in done.stdout
+    done = run(*command, 'psi', 'table3', '--datasets=cora', '--seeds', '1',
+               '--results', str(tmp_path), '--dry-run', check=True)
+    assert done.stdout.splitlines()[0] == '7 runs are missing.'
+    assert 'cora dmns sage seed 0' in done.stdout
 
 
 def test_figures_without_results(tmp_path):
-    subprocess.run(['dmns_reproduce', '--results', str(tmp_path/'none'), '--figures', str(tmp_path/'figures')], capture_output=True, check=True)
+    run('dmns_reproduce', '--results', str(tmp_path/'none'),
+        '--figures', str(tmp_path/'figures'), check=True)
     assert (tmp_path/'figures'/'psi.svg').is_file()
 
 
 def test_user_errors_are_one_line_and_exit_code_2():
-    done = subprocess.run(['dmns_train', '--dataset', 'debain'], capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr == "dmns_train: no dataset is called 'debain'; did you mean 'debian'?\n"
+    done = run('dmns_train', '--dataset', 'debain')
+    assert done.returncode == 2
+    assert done.stderr == "dmns_train: no dataset is called 'debain'; did you mean 'debian'?\n"
+
+
+@pytest.mark.parametrize('given, message', [
+    (['T=ten'], "T must be a whole number, not 'ten'"),
+    (['lr'], "a setting is given as NAME=VALUE, not 'lr'"),
+    (['T=100', 'patiense=3'], "a setting cannot be 'patiense'; did you mean 'patience'?"),
+    (['lr=-1'], 'lr must be greater than 0, not -1.0')])
+def test_wrong_settings_are_one_line_and_exit_code_2(given, message):
+    done = run('dmns_train', '--set', *given)
+    assert done.returncode == 2 and done.stderr == f'dmns_train: {message}\n'
+
+
+def test_settings_are_listed():
+    from dmns_nb.settings import setting_fields
+    lines = run('dmns_train', '--settings', check=True).stdout.splitlines()
+    assert [line.split()[1] for line in lines] == list(setting_fields)
+
+
+def test_settings_are_set(tmp_path):
+    synth_graph(num_nodes=400, seed=3).save(tmp_path/'toy.npz')
+    run('dmns_train', '--dataset', 'toy.npz', '--epochs', '2', '--quiet', '--json', 'r.json',
+        '--set', 'T=100', 'lr=.02', 'channels=64,32', 'popularity=false', cwd=tmp_path, check=True)
+    config = json.loads((tmp_path/'r.json').read_text())[0]['config']
+    assert config['T'] == 100 and config['lr'] == .02 and config['epochs'] == 2
+    assert config['channels'] == [64, 32] and config['popularity'] is False
 
 
 def train(folder, *more):
-    return ['dmns_train', '--dataset', str(folder.parent/'toy.npz'), '--preset', 'compact', '--epochs', '120', '--quiet',
-            '--out', str(folder), '--json', str(folder/'r.json'), *more]
+    return ['dmns_train', '--dataset', str(folder.parent/'toy.npz'), '--preset', 'compact',
+            '--epochs', '120', '--quiet', '--out', str(folder), '--json', str(folder/'r.json'),
+            *more]
 
 
 def test_killed_and_resumed_ends_like_uninterrupted(tmp_path):
     synth_graph(num_nodes=400, seed=3).save(tmp_path/'toy.npz')
     whole, killed = tmp_path/'whole', tmp_path/'killed'
     whole.mkdir(), killed.mkdir()
-    subprocess.run(train(whole), check=True, capture_output=True)
-    process = subprocess.Popen(train(killed), env={**os.environ, 'DMNS_SAVE_EVERY': '0'}, stdout=subprocess.DEVNULL)
+    run(*train(whole), check=True)
+    process = subprocess.Popen(train(killed), env={**os.environ, 'DMNS_SAVE_EVERY': '0'},
+                               stdout=subprocess.DEVNULL)
     deadline = time.time() + 60
     while not list(killed.glob('*.checkpoint*')) and time.time() < deadline: time.sleep(.02)
     time.sleep(.3)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL and not (killed/'r.json').exists()
-    subprocess.run(train(killed, '--resume'), check=True, capture_output=True)
+    run(*train(killed, '--resume'), check=True)
     first, second = (json.loads((f/'r.json').read_text())[0] for f in (whole, killed))
     for key in ('metrics', 'epochs', 'best_epoch', 'validation'): assert first[key] == second[key]
 
 
 def test_a_graph_of_34_nodes(tmp_path):
     import networkx
-    (tmp_path/'karate.csv').write_text(''.join(f'{u},{v}\n' for u, v in networkx.karate_club_graph().edges))
-    command = ['dmns_train', '--dataset', 'karate.csv', '--preset', 'compact', '--epochs', '2', '--predict', '3', '--quiet']
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and 'predicted links are in predictions.csv' in done.stdout, done.stderr
+    edges = networkx.karate_club_graph().edges
+    (tmp_path/'karate.csv').write_text(''.join(f'{u},{v}\n' for u, v in edges))
+    done = run('dmns_train', '--dataset', 'karate.csv', '--preset', 'compact', '--epochs', '2',
+               '--predict', '3', '--quiet', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'predicted links are in predictions.csv' in done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"Readers and bad files: a right result or one `InputError`, never another error, never memory out of proportion, never a pickle loaded."
+"Bad files: a right result or one `InputError`; no pickle loaded, no memory out of proportion."
 import json
 import os
 import pickle
@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from dmns_nb.graphs import Graph, InputError, Split, load_graph, read_split, split_links, synth_graph
+from dmns_nb.checkpoints import load_saved, plain_settings, save_atomically
+from dmns_nb.checks import InputError
+from dmns_nb.graphs import Graph, load_graph, synth_graph
+from dmns_nb.methods import Run, fit
 from dmns_nb.records import Results
-from dmns_nb.settings import load_saved, save_atomically
-from dmns_nb.training import Config, Run, fit
+from dmns_nb.settings import Config
+from dmns_nb.splits import Split, read_split, split_links
 
 GRAPH = synth_graph()
 SPLIT = split_links(GRAPH)
 NAMES = [f'näme {i}' for i in range(GRAPH.num_nodes)]
+TWO_EPOCHS = Config('gcn', 'compact', epochs=2)
 
 
 def write_table(path, separator, name):
-    path.write_text('source,target\n'.replace(',', separator) + ''.join(f'{name(u)}{separator}{name(v)}\n' for u, v in GRAPH.links[:40].tolist()))
+    rows = [('source', 'target'), *((name(u), name(v)) for u, v in GRAPH.links[:40].tolist())]
+    path.write_text(''.join(separator.join(row) + '\n' for row in rows))
 
 
 @pytest.fixture(scope='module')
@@ -32,8 +37,10 @@ def files(tmp_path_factory):
     SPLIT.save(folder/'split.npz')
     write_table(folder/'links.csv', ',', NAMES.__getitem__)
     write_table(folder/'links.tsv', '\t', str)
-    (folder/'features.csv').write_text('node,x,y\n' + ''.join(f'{n},{i},.5\n' for i, n in enumerate(NAMES)))
-    fit(SPLIT, Config.compact(epochs=2, method='gcn'), checkpoint=folder/'state.checkpoint').save(folder/'trained.run')
+    features = ''.join(f'{n},{i},.5\n' for i, n in enumerate(NAMES))
+    (folder/'features.csv').write_text('node,x,y\n' + features)
+    run = fit(SPLIT, TWO_EPOCHS, checkpoint=folder/'state.checkpoint')
+    run.save(folder/'trained.run')
     return folder
 
 
@@ -41,7 +48,8 @@ def read_text_split(path):
     "The text files of a split, one of them replaced"
     folder = path.with_suffix('')
     folder.mkdir(exist_ok=True)
-    for part in ('train', 'val', 'test'): np.savetxt(folder/f'{part}.txt', getattr(SPLIT, part)[:20], fmt='%d')
+    for part in ('train', 'val', 'test'):
+        np.savetxt(folder/f'{part}.txt', getattr(SPLIT, part)[:20], fmt='%d')
     (folder/'val.txt').write_bytes(path.read_bytes())
     return read_split(folder, GRAPH)
 
@@ -51,7 +59,7 @@ READERS = {
     'features.csv': lambda path: load_graph(path.with_name('links.csv'), features=path),
     'split.npz': lambda path: read_split(path, GRAPH),
     'trained.run': lambda path: Run.load(path, SPLIT),
-    'state.checkpoint': lambda path: fit(SPLIT, Config.compact(epochs=2, method='gcn'), checkpoint=path, resume=True)}
+    'state.checkpoint': lambda path: fit(SPLIT, TWO_EPOCHS, checkpoint=path, resume=True)}
 
 
 def damaged(data: bytes, rng, cases):
@@ -59,7 +67,7 @@ def damaged(data: bytes, rng, cases):
     for cut in np.linspace(0, len(data) - 1, cases//4).astype(int): yield data[:cut]
     for _ in range(cases//2):
         wrong = bytearray(data)
-        for at in rng.integers(len(data), size=rng.integers(1, 5)): wrong[at] = rng.integers(256)
+        for i in rng.integers(len(data), size=rng.integers(1, 5)): wrong[i] = rng.integers(256)
         yield bytes(wrong)
     for _ in range(cases//8):
         a, b = np.sort(rng.integers(len(data), size=2))
@@ -119,34 +127,43 @@ def test_no_pickle_is_loaded(files, tmp_path, name):
         assert not trace.exists()
 
 
-@pytest.mark.parametrize('text', ['0,1\n1,1000000000000\n', '0,1\n1,99999999999999999999999\n', f'0,1\n1,{"9"*400}\n', '0,1\n1,2147483647\n'])
+@pytest.mark.parametrize('text', [
+    '0,1\n1,1000000000000\n', '0,1\n1,99999999999999999999999\n', f'0,1\n1,{"9"*400}\n',
+    '0,1\n1,2147483647\n'])
 def test_huge_ids_take_no_room(tmp_path, text):
     (tmp_path/'links.csv').write_text(text)
     graph = load_graph(tmp_path/'links.csv')
     assert graph.num_nodes == 3 and 'taken as names' in repr(graph)
 
 
-@pytest.mark.parametrize('links', [[[0, 10**12]], np.array([[0, 2**64 - 1]], dtype=np.uint64), [[0., 1e300]], [[0, 2**31]]])
+@pytest.mark.parametrize('links', [
+    [[0, 10**12]], np.array([[0, 2**64 - 1]], dtype=np.uint64), [[0., 1e300]], [[0, 2**31]]])
 def test_huge_ids_in_arrays_are_refused(tmp_path, links):
     np.savez(tmp_path/'graph.npz', links=links)
     with pytest.raises(InputError, match='number'): load_graph(tmp_path/'graph.npz')
 
 
 def test_packed_checkpoint_is_refused(tmp_path):
-    save_atomically(dict(kind='note', x=torch.zeros(10**6)), tmp_path/'plain')
-    with zipfile.ZipFile(tmp_path/'plain') as old, zipfile.ZipFile(tmp_path/'packed', 'w', zipfile.ZIP_DEFLATED) as new:
+    parts = dict(identity=dict(config=plain_settings(Config())), history=[], best_epoch=1,
+                 seconds=1., weights=dict(x=torch.zeros(10**6)))
+    save_atomically(dict(kind='run', **parts), tmp_path/'plain')
+    with zipfile.ZipFile(tmp_path/'plain') as old, \
+         zipfile.ZipFile(tmp_path/'packed', 'w', zipfile.ZIP_DEFLATED) as new:
         for member in old.infolist(): new.writestr(member.filename, old.read(member))
-    assert load_saved(tmp_path/'plain', 'note')['x'].sum() == 0
-    with pytest.raises(InputError, match='cut short'): load_saved(tmp_path/'packed', 'note')
+    assert load_saved(tmp_path/'plain', 'run')['weights']['x'].sum() == 0
+    with pytest.raises(InputError, match='cut short'): load_saved(tmp_path/'packed', 'run')
 
 
 def test_results_lines(tmp_path):
-    lines = (Path(__file__).parent.parent/'results'/'runs.jsonl').read_bytes().splitlines(True)[:3]
+    records = Path(__file__).parent.parent/'results'/'runs.jsonl'
+    lines = records.read_bytes().splitlines(True)[:3]
     rng, file = np.random.default_rng(0), tmp_path/'runs.jsonl'
     file.write_bytes(b''.join(lines))
     assert len(Results(tmp_path).read()) == 3
-    strange = [b'null\n', b'[]\n', b'{}\n', b'{"dataset":1,"split":2,"config":3,"ranks":4}\n', b'\xff\xfe\n', b'[' * 5000 + b'\n', b'1e999\n', b'"\n']
-    for wrong in [lines[0] + bad for bad in strange] + list(damaged(lines[0][:3000] + b'\n', rng, 80)):
+    strange = [b'null\n', b'[]\n', b'{}\n', b'{"dataset":1,"split":2,"config":3,"ranks":4}\n',
+               b'\xff\xfe\n', b'[' * 5000 + b'\n', b'1e999\n', b'"\n']
+    cut = damaged(lines[0][:3000] + b'\n', rng, 80)
+    for wrong in [*(lines[0] + bad for bad in strange), *cut]:
         file.write_bytes(wrong)
         try: found = Results(tmp_path).read()
         except InputError as e: assert 'line' in str(e)

@@ -1,4 +1,4 @@
-"The wheel: what it holds, what it says of itself, and that it runs without the source and without the tools that made it."
+"The wheel: what it holds, what it says of itself, and that it runs alone."
 import os
 import re
 import shutil
@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ('nbdev', 'execnb', 'ghapi', 'nbconvert', 'pytest', 'hypothesis', 'mypy')
+PIP = [sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check']
 
 
 def facts():
@@ -25,76 +26,105 @@ def facts():
 def wheel(tmp_path_factory):
     "Built from a copy, so that nothing is left behind in the project"
     copy = tmp_path_factory.mktemp('source')
-    for name in ('settings.ini', 'setup.py', 'MANIFEST.in', 'README.md', 'LICENSE', 'CHANGELOG.md'): shutil.copy(ROOT/name, copy/name)
-    for name in ('dmns_nb', 'nbs', 'tests', 'tools'): shutil.copytree(ROOT/name, copy/name, ignore=shutil.ignore_patterns('__pycache__'))
-    subprocess.run([sys.executable, '-m', 'pip', 'wheel', '.', '--quiet', '--no-deps', '--no-build-isolation', '--disable-pip-version-check',
+    for name in ('settings.ini', 'setup.py', 'MANIFEST.in', 'README.md', 'LICENSE', 'CHANGELOG.md'):
+        shutil.copy(ROOT/name, copy/name)
+    for name in ('dmns_nb', 'nbs', 'tests', 'tools'):
+        shutil.copytree(ROOT/name, copy/name, ignore=shutil.ignore_patterns('__pycache__'))
+    subprocess.run([*PIP, 'wheel', '.', '--no-deps', '--no-build-isolation',
                     '--wheel-dir', str(copy/'out')], cwd=copy, check=True, capture_output=True)
     return next((copy/'out').glob('*.whl'))
 
 
 @pytest.fixture(scope='module')
 def installed(wheel, tmp_path_factory):
-    "How to run something with the wheel installed, in an empty folder, with neither the source nor our tools to be imported"
+    "How to run something with the wheel installed, and neither the source nor our tools in reach"
     place, block = tmp_path_factory.mktemp('site'), tmp_path_factory.mktemp('block')
-    subprocess.run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--disable-pip-version-check',
-                    '--target', str(place), str(wheel)], check=True, capture_output=True)
-    for tool in TOOLS: (block/f'{tool}.py').write_text(f'raise ImportError("{tool} is not there")\n')
-    env = {**os.environ, 'PYTHONPATH': f'{block}{os.pathsep}{place}', 'PATH': f'{place/"bin"}{os.pathsep}{os.environ["PATH"]}'}
+    subprocess.run([*PIP, 'install', '--no-deps', '--target', str(place), str(wheel)],
+                   check=True, capture_output=True)
+    for tool in TOOLS:
+        (block/f'{tool}.py').write_text(f'raise ImportError("{tool} is not there")\n')
+    env = {**os.environ, 'PYTHONPATH': f'{block}{os.pathsep}{place}',
+           'PATH': f'{place/"bin"}{os.pathsep}{os.environ["PATH"]}'}
     def run(*command, folder):
-        return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=True)
+        return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True,
+                              check=True)
     run.place = place
     return run
 
 
 def test_the_wheel_holds_the_package_and_the_graph_and_nothing_else(wheel):
     names = {n for n in zipfile.ZipFile(wheel).namelist() if '.dist-info/' not in n}
-    there = {str(p.relative_to(ROOT)) for p in (ROOT/'dmns_nb').rglob('*') if p.is_file() and '__pycache__' not in p.parts}
+    there = {str(p.relative_to(ROOT)) for p in (ROOT/'dmns_nb').rglob('*')
+             if p.is_file() and '__pycache__' not in p.parts}
     assert names == there and 'dmns_nb/data/debian.npz' in names
     assert wheel.stat().st_size < 300_000
 
 
 def test_what_the_wheel_says_of_itself(wheel):
     cfg = facts()
-    with zipfile.ZipFile(wheel) as z: meta = Parser().parsestr(z.read(next(n for n in z.namelist() if n.endswith('/METADATA'))).decode())
-    assert meta['Name'] == 'dmns_nb' and meta['Version'] == cfg['version'] and meta['Requires-Python'] == '>=3.11'
+    with zipfile.ZipFile(wheel) as z:
+        text = z.read(next(n for n in z.namelist() if n.endswith('/METADATA'))).decode()
+    meta = Parser().parsestr(text)
+    assert meta['Name'] == 'dmns_nb' and meta['Version'] == cfg['version']
+    assert meta['Requires-Python'] == '>=3.11'
     assert meta['License-Expression'] == 'Apache-2.0' and meta['Summary'] == cfg['description']
     urls = dict(u.split(', ') for u in meta.get_all('Project-URL'))
-    assert {'Documentation', 'Source', 'Issues', 'Changelog'} <= set(urls) and all(u.startswith('https://') for u in urls.values())
+    assert {'Documentation', 'Source', 'Issues', 'Changelog'} <= set(urls)
+    assert all(u.startswith('https://') for u in urls.values())
     classifiers = meta.get_all('Classifier')
-    assert 'Programming Language :: Python :: 3.11' in classifiers and 'Development Status :: 3 - Alpha' in classifiers
-    assert not any(c.startswith('License ::') for c in classifiers)                          # the expression says it
+    assert 'Programming Language :: Python :: 3.11' in classifiers
+    assert 'Development Status :: 3 - Alpha' in classifiers
+    assert not any(c.startswith('License ::') for c in classifiers)   # the expression says it
     assert meta.get_all('Provides-Extra') == ['dev']
     plain = [r for r in meta.get_all('Requires-Dist') if 'extra ==' not in r]
-    assert any(r.startswith('torch') for r in plain) and not any(re.match(tool, r) for r in plain for tool in TOOLS)
-    assert '](nbs/' not in meta.get_payload()                                                # links that PyPI could not follow
+    assert any(r.startswith('torch') for r in plain)
+    assert not any(re.match(tool, r) for r in plain for tool in TOOLS)
+    assert '](nbs/' not in meta.get_payload()   # links that PyPI could not follow
 
 
 def test_the_version_is_in_one_place(wheel):
     import dmns_nb
     version = facts()['version']
     assert dmns_nb.__version__ == version and wheel.name.startswith(f'dmns_nb-{version}-')
-    for name in ('setup.py', '_quarto.yml', 'README.md'): assert version not in (ROOT/name).read_text(encoding='utf-8'), name
+    for name in ('setup.py', '_quarto.yml', 'README.md'):
+        assert version not in (ROOT/name).read_text(encoding='utf-8'), name
 
 
 def test_it_trains_in_an_empty_folder(installed, tmp_path):
-    where = installed(sys.executable, '-c', 'import dmns_nb; print(dmns_nb.__file__)', folder=tmp_path).stdout
+    code = 'import dmns_nb; print(dmns_nb.__file__)'
+    where = installed(sys.executable, '-c', code, folder=tmp_path).stdout
     assert where.startswith(str(installed.place))
-    done = installed('dmns_train', '--dataset', 'debian', '--epochs', '2', '--quiet', folder=tmp_path)
-    assert done.stdout.startswith('debian: 3,515 nodes') and 'MAP' in done.stdout and done.stderr == ''
+    done = installed('dmns_train', '--dataset', 'debian', '--epochs', '2', '--quiet',
+                     folder=tmp_path)
+    assert done.stdout.startswith('debian: 3,515 nodes') and 'MAP' in done.stdout
+    assert done.stderr == ''
     assert not list(tmp_path.iterdir())
 
 
 def test_python_m_lists_the_commands(installed, tmp_path, capsys, monkeypatch):
     listed = installed(sys.executable, '-m', 'dmns_nb', folder=tmp_path).stdout
     for command in facts()['console_scripts'].split(): assert command.split('=')[0] in listed
-    from dmns_nb.cli import dmns_train, find_command
+    from dmns_nb.commands import dmns_train, find_command
     monkeypatch.setattr(sys, 'argv', [])
-    assert find_command(['train', '--help']) is dmns_train and sys.argv == ['dmns_train', '--help']
+    assert find_command(['train', '--help']) is dmns_train
+    assert sys.argv == ['dmns_train', '--help']
     with pytest.raises(SystemExit, match='2'): find_command(['trian'])
     assert capsys.readouterr().err == "\nThere is no command 'trian'.\n"
 
 
+def test_names_at_the_top_are_those_of_the_modules(installed, tmp_path):
+    code = ('import dmns_nb\n'
+            'for name in dmns_nb.__all__: getattr(dmns_nb, name)\n'
+            'from dmns_nb.methods import fit\n'
+            'assert dmns_nb.fit is fit and set(dmns_nb.__all__) <= set(dir(dmns_nb))\n'
+            'try: dmns_nb.nothing\n'
+            'except AttributeError as e: print(e)\n')
+    done = installed(sys.executable, '-c', code, folder=tmp_path)
+    assert done.stdout == "module 'dmns_nb' has no attribute 'nothing'\n"
+
+
 def test_importing_takes_no_time(installed, tmp_path):
-    for module, seconds in (('dmns_nb', .3), ('dmns_nb.training', 2)):
-        code = f'import time, torch, pandas, scipy.sparse; start = time.process_time(); import {module}; print(time.process_time() - start)'
+    for module, seconds in (('dmns_nb', .3), ('dmns_nb.commands', .3), ('dmns_nb.methods', 2)):
+        code = ('import time, torch, pandas, scipy.sparse; start = time.process_time(); '
+                f'import {module}; print(time.process_time() - start)')
         assert float(installed(sys.executable, '-c', code, folder=tmp_path).stdout) < seconds

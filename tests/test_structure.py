@@ -1,0 +1,94 @@
+"The shape of the package: imports go one way, training imports nothing, resuming is exact."
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from dmns_nb.graphs import synth_graph
+from dmns_nb.methods import Training, fit
+from dmns_nb.settings import Config, methods
+from dmns_nb.splits import split_links
+
+ROOT = Path(__file__).resolve().parent.parent
+ORDER = '''checks files kernels drawing
+    graphs splits ranking encoders predictor training
+    ddpm film negatives positivity dmns closed_form generator
+    samplers adversarial subgraphs pairs
+    settings checkpoints methods
+    predict records scale processes experiments tables commands __main__ __init__'''.split()
+
+
+def imported(path):
+    "Modules of the package that a module imports, anywhere in it"
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or '')[:7] == 'dmns_nb'):
+            name = (node.module or '').removeprefix('dmns_nb').removeprefix('.')
+            yield from [name] if name else [alias.name for alias in node.names]
+
+
+def upward_edges(folder):
+    "Imports that point down the list, or sideways"
+    for path in sorted(Path(folder).glob('*.py')):
+        for name in imported(path):
+            if name in ('__version__',): continue    # of the package itself, which loads nothing
+            if path.stem not in ORDER or name not in ORDER: yield f'{path.stem} → {name}: unknown'
+            elif ORDER.index(name) >= ORDER.index(path.stem): yield f'{path.stem} → {name}'
+
+
+def test_imports_go_one_way():
+    assert not [edge for edge in upward_edges(ROOT/'dmns_nb') if '_modidx' not in edge]
+    modules = {p.stem for p in (ROOT/'dmns_nb').glob('*.py')} - {'_modidx'}
+    assert modules == set(ORDER)
+
+
+def test_an_import_the_wrong_way_is_found(tmp_path):
+    (tmp_path/'graphs.py').write_text('from .checks import InputError\nfrom .splits import Split\n')
+    (tmp_path/'checks.py').write_text('def f():\n    from dmns_nb import graphs\n')
+    assert list(upward_edges(tmp_path)) == ['checks → graphs', 'graphs → splits']
+
+
+def test_nothing_is_imported_while_fit_runs():
+    code = '''if True:
+        import sys, torch
+        from dmns_nb import Config, fit, split_links, synth_graph
+        from dmns_nb.settings import methods
+        torch.set_num_threads(1)
+        split = split_links(synth_graph())
+        before = {name for name in sys.modules if name.startswith('dmns_nb')}
+        for method in methods: fit(split, Config(method, epochs=1, channels=(8, 8)))
+        print(*({n for n in sys.modules if n.startswith('dmns_nb')} - before))'''
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ''
+
+
+class Killed(Exception):
+    "Stands in for a kill"
+
+
+def killed_after(epochs, monkeypatch):
+    "Let the loop of `fit` end with an error after so many epochs"
+    def loop(self):
+        for count, state in enumerate(Training.whole_loop(self), 1):
+            yield state
+            if count == epochs: raise Killed
+    monkeypatch.setattr(Training, 'whole_loop', Training.__iter__, raising=False)
+    monkeypatch.setattr(Training, '__iter__', loop)
+
+
+@pytest.mark.parametrize('method', methods)
+def test_resuming_at_every_epoch_gives_the_uninterrupted_result(method, tmp_path, monkeypatch):
+    torch.set_num_threads(1)
+    split = split_links(synth_graph(60, seed=2), num_val=.1, num_test=.1)
+    config = Config(method, epochs=4, patience=2, channels=(8, 8))
+    whole = fit(split, config)
+    for epoch in range(1, 4):
+        path = tmp_path/f'{epoch}.checkpoint'
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            killed_after(epoch, patch)
+            fit(split, config, path, save_every=0)
+        resumed = fit(split, config, path, resume=True)
+        assert resumed.history == whole.history and resumed.best_epoch == whole.best_epoch
+        assert torch.equal(resumed.score_rows(split.test), whole.score_rows(split.test))
