@@ -99,7 +99,7 @@ def set_random_state(saved: dict, device):
     if own is not None and device.type != 'cpu':
         torch.get_device_module(device).set_rng_state(own, device)
 
-# %% ../nbs/F_checkpoints.ipynb #dea2b3ec
+# %% ../nbs/F_checkpoints.ipynb #c865506a
 class Checkpoint:
     "Saves and restores all that training depends on from one epoch to the next"
     def __init__(self, model, optimizer, state: State, identity: dict, device):
@@ -116,13 +116,14 @@ class Checkpoint:
 
     def restore(self, saved: dict):
         "Go on from saved contents"
-        if set(saved['optimizers']) != set(self.optimizers) or \
-           set(saved['state']) != {f.name for f in fields(State)}:
-            raise InputError('the checkpoint lacks a part: train again')
-        self.model.load_state_dict(saved['model'])
+        types = {f.name: f.type for f in fields(State)}
+        parts = saved['state']
+        if set(parts) != set(types) or any(not isinstance(parts[k], t) for k, t in types.items()):
+            raise KeyError('state')
+        for weights in (parts['weights'], saved['model']): self.model.load_state_dict(weights)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(saved['optimizers'][name])
-        for name, value in saved['state'].items(): setattr(self.state, name, value)
+        for name, value in parts.items(): setattr(self.state, name, value)
         set_random_state(saved['random'], self.device)
 
     def begin(self, path, resume: bool):
@@ -135,4 +136,6 @@ class Checkpoint:
         if saved['identity'] != self.identity:
             raise InputError(f'{path} belongs to another run: '
                              'other settings, seed, features or split')
-        self.restore(saved)
+        try: self.restore(saved)
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as e:
+            raise InputError(f'the contents of {path} are damaged: train again') from e

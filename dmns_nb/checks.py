@@ -14,11 +14,12 @@ from difflib import get_close_matches
 class InputError(ValueError):
     "Input that its owner can correct; the message says how"
 
-# %% ../nbs/A_checks.ipynb #6e79af66
+# %% ../nbs/A_checks.ipynb #890bd280
 def one_of(what: str, value, choices):
     "The value, if it is one of the choices; otherwise an `InputError` that names the nearest one"
+    choices = list(choices)
     if value in choices: return value
-    close = get_close_matches(str(value), list(choices), n=1, cutoff=.3)
+    close = get_close_matches(str(value), choices, n=1, cutoff=.3)
     hint = f'; did you mean {close[0]!r}?' if close else f': choose one of {", ".join(choices)}'
     raise InputError(f'{what} cannot be {value!r}{hint}')
 

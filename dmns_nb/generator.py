@@ -18,22 +18,23 @@ from .encoders import unit_length
 from .kernels import KnownLinks, law_vectors, pair_keys, pick_levels
 from .predictor import Nodes
 
-# %% ../nbs/13_generator.ipynb #de5f080c
+# %% ../nbs/13_generator.ipynb #be39a56b
 class Generator(Diffusion):
     "The negatives of `Diffusion` by the closed form; also for a training loop of your own"
     def __init__(self,
         edge_index: Tensor, num_nodes: int,   # training links, from both ends
         channels=32,                          # of the embeddings
         generated='nodes',                    # 'points', 'laws' (no draws) or 'nodes'
-        pool=10,                              # unlinked nodes from which each of the 'nodes' is picked
-        learned=True,                         # False: the neighbours' own moments, nothing is learned
-        chain=False,                          # walk the chain; a denoiser that is not affine needs it
+        pool=10,                              # unlinked nodes from which a node is picked
+        learned=True,                         # False: the neighbours' own moments instead
+        chain=False,                          # walk the chain, as other denoisers need
         diffusion_neighbors=0,                # 0: the exact mean over all neighbours
         queries=.1,                           # share of the nodes that is used in each step
         normalize=True,                       # `step` and `forward` scale embeddings to unit length
         **settings,                           # of `Diffusion`
     ):
         one_of('generated', generated, ('points', 'laws', 'nodes'))
+        device, edge_index = edge_index.device, edge_index.cpu()    # built on the CPU, then moved
         super().__init__(edge_index, num_nodes, channels, queries=queries,
                          diffusion_neighbors=diffusion_neighbors, **settings)
         self.generated, self.pool = generated, pool
@@ -43,6 +44,7 @@ class Generator(Diffusion):
         self.register_buffer('starts', edge_index[0], persistent=False)
         keys = pair_keys(*edge_index, num_nodes).unique()
         self.known = KnownLinks(keys, num_nodes) if generated == 'nodes' else None
+        self.to(device)
 
 # %% ../nbs/13_generator.ipynb #c8b62b07
 @patch
@@ -80,10 +82,10 @@ def laws(self: Generator, h: Tensor) -> dict:
     ᾱ, var = self.schedule.ᾱ, (M2 - M1*M1).clamp(min=0)
     return {t: (ᾱ[t].sqrt()*M1, ᾱ[t]*var + 1 - ᾱ[t]) for t in self.levels}
 
-# %% ../nbs/13_generator.ipynb #2873fc26
+# %% ../nbs/13_generator.ipynb #f1ae3e20
 @patch
 def pick_nodes(self: Generator, h: Tensor, v: Tensor):
-    "Those entries of v that are queries of this step, and for each a picked node per level, eq. (13.1)"
+    "The entries of v that are queries now, and for each a picked node per level, eq. (13.1)"
     row = torch.full((len(h),), -1, device=h.device)    # row of each node among the queries
     row[self.queries] = torch.arange(len(self.queries), device=h.device)
     v = v[row[v] >= 0]

@@ -7,7 +7,7 @@ __all__ = ['shared_methods', 'LostProcess', 'lost_message', 'together', 'average
            'draw_apart', 'connect', 'begin', 'agreed', 'fit_shared', 'say', 'told_to_end', 'join', 'train_shared',
            'share_training']
 
-# %% ../nbs/24_processes.ipynb #ca9b4ba9
+# %% ../nbs/24_processes.ipynb #8238509d
 import json as jsonlib
 import os, signal, sys, time
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ from fastcore.script import call_parse, store_true
 
 from .checkpoints import (Checkpoint, identity_of, named_optimizers, random_state,
                                  set_random_state)
-from .checks import InputError, one_of, pick_device
-from .methods import Run, Training, own_randomness, progress
+from .checks import InputError, one_of, own_randomness, pick_device
+from .methods import Run, Training, progress
 from .settings import Config, parse_setting
 from .splits import Split, load_split
 

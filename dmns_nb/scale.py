@@ -23,12 +23,12 @@ from .records import peak_memory, versions
 from .settings import Config
 from .splits import split_links
 
-# %% ../nbs/23_scale.ipynb #b0bcf841
+# %% ../nbs/23_scale.ipynb #020a40e0
 def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np.ndarray:
     "Sorted keys u·n + v of different links u < v; `community` is sorted"
     n = len(community)
     weight = np.minimum(rng.random(n)**-.5, n**.5)   # no node is linked to all others
-    line = np.r_[0, weight.cumsum()]                 # node v owns the interval line[v] to line[v + 1]
+    line = np.r_[0, weight.cumsum()]                 # node v owns line[v] to line[v + 1]
     ids = np.arange(community[-1] + 1)
     first = line[np.searchsorted(community, ids, 'left')]
     last = line[np.searchsorted(community, ids, 'right')]
@@ -97,9 +97,9 @@ def parse_sizes(sizes) -> list:
         pairs.append((nodes, links[0] if links else paper_links.get(nodes, 18*nodes)))
     return pairs
 
-# %% ../nbs/23_scale.ipynb #b6c4dec5
+# %% ../nbs/23_scale.ipynb #f50e9026
 def time_turns(
-    trainings: dict,       # name → a `Training`, or anything whose iterator runs one epoch at a time
+    trainings: dict,       # name → a `Training`; its iterator runs one epoch at a time
     epochs=8, warm=2,      # epochs to time, and epochs before that
     seconds=60.,           # no new turn after so long
 ) -> dict:

@@ -42,7 +42,7 @@ class Group:
     def __post_init__(self):
         for f in fields(self): check_setting(f, getattr(self, f.name))
 
-# %% ../nbs/E_settings.ipynb #6926ce8a
+# %% ../nbs/E_settings.ipynb #319ad57f
 @dataclass(frozen=True)
 class EncoderSettings(Group):
     "From features and links to embeddings, chapter 4"
@@ -58,7 +58,7 @@ class EncoderSettings(Group):
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.channels or not all(isinstance(c, int) and c > 0 for c in self.channels):
+        if not self.channels or not all(type(c) is int and c > 0 for c in self.channels):
             raise InputError(f'channels are whole numbers, one per layer, not {self.channels}')
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DecoderSettings(Group):
     temperature: float = setting(3., 'factor of the dot product', above=0)
     popularity: bool = setting(True, "add the candidate's log degree, its weight learned")
 
-# %% ../nbs/E_settings.ipynb #e6f276d7
+# %% ../nbs/E_settings.ipynb #51f3899d
 sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', 'kbgan', 'pool')
 
 @dataclass(frozen=True)
@@ -88,6 +88,9 @@ class NegativeSettings(Group):
 
     def __post_init__(self):
         super().__post_init__()
+        for name in ('fractions', 'level_weights'):
+            if not all(isinstance(x, (int, float)) for x in getattr(self, name)):
+                raise InputError(f'{name} must be numbers, not {getattr(self, name)}')
         if not self.samplers: raise InputError('samplers must name at least one sampler')
         for name in self.samplers: one_of('a sampler', name, sampler_names)
         if len(self.level_weights) != len(self.fractions):
@@ -173,14 +176,14 @@ presets = dict(
         chain=True, noise='posterior', fcl='silu', error='absolute', diffusion_steps=100,
         diffusion_decay=1e-4, penalty='sigmoid', reduction='mean', epochs=1000))
 
-# %% ../nbs/E_settings.ipynb #fcdaa943
+# %% ../nbs/E_settings.ipynb #1134165a
 class Config:
     "Settings of a run: those of a preset, changed by a method, changed by what is given"
     def __init__(self, method='dmns', preset='default', seed=0, **given):
         one_of('method', method, methods)
         one_of('preset', preset, presets)
         for name in given: one_of('a setting', name, setting_fields)
-        if not isinstance(seed, int): raise InputError(f'seed must be a whole number, not {seed}')
+        if type(seed) is not int: raise InputError(f'seed must be a whole number, not {seed}')
         self.method, self.preset, self.seed, self.given = method, preset, seed, given
         for name in ('encoder', 'decoder', 'samplers', 'variational', 'prior'):
             own = methods[method].get(name)

@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from string import ascii_uppercase
 
 import pytest
 
@@ -12,23 +13,30 @@ sys.path.insert(0, str(ROOT/'tools'))
 import book  # noqa: E402
 
 NOTEBOOKS = sorted((ROOT/'nbs').glob('*.ipynb'))
+CHAPTERS = [p for p in NOTEBOOKS if p.stem != 'index']
+LESSONS = [p for p in CHAPTERS if p.stem[0].isdigit()]
+APPENDIX = [p for p in CHAPTERS if not p.stem[0].isdigit()]
+by_stem = dict(ids=lambda p: p.stem)
 
 
 @pytest.fixture
 def copy(tmp_path):
     "The parts of the project that `book.check` reads"
     for part in ('nbs', 'dmns_nb'):
-        shutil.copytree(ROOT/part, tmp_path/part, symlinks=True, ignore=shutil.ignore_patterns('.*', '__pycache__'))
+        shutil.copytree(ROOT/part, tmp_path/part, symlinks=True,
+                        ignore=shutil.ignore_patterns('.*', '__pycache__'))
     for part in ('settings.ini', '_quarto.yml', 'README.md'): shutil.copy(ROOT/part, tmp_path/part)
     return tmp_path
 
 
 @pytest.mark.parametrize('spoil, complaint', [
-    (lambda p: (p/'dmns_nb'/'ranking.py').write_text('x = 1\n'), 'ranking.py: not what its notebook exports'),
-    (lambda p: (p/'dmns_nb'/'orphan.py').write_text('x = 1\n'), 'orphan.py: no notebook exports it'),
+    (lambda p: (p/'dmns_nb'/'ranking.py').write_text('x = 1\n'),
+     'ranking.py: not what its notebook exports'),
+    (lambda p: (p/'dmns_nb'/'orphan.py').write_text('x = 1\n'),
+     'orphan.py: no notebook exports it'),
     (lambda p: (p/'dmns_nb'/'graphs.py').unlink(), 'graphs.py: not exported'),
     (lambda p: (p/'README.md').write_text('old'), 'README.md: not what'),
-    (lambda p: spoil_notebook(p/'nbs'/'02_ranking.ipynb'), '02_ranking.ipynb: not clean'),
+    (lambda p: spoil_notebook(p/'nbs'/'03_ranking.ipynb'), '03_ranking.ipynb: not clean'),
 ], ids=['edited module', 'orphan module', 'missing module', 'old README', 'dirty notebook'])
 def test_stale_files_are_found(copy, spoil, complaint):
     spoil(copy)
@@ -41,7 +49,7 @@ def spoil_notebook(path):
     path.write_text(json.dumps(nb, indent=1))
 
 
-@pytest.mark.parametrize('path', NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize('path', NOTEBOOKS, **by_stem)
 def test_notebook_is_well_formed(path):
     nb = json.loads(path.read_text(encoding='utf-8'))
     assert path.stat().st_size < 600_000
@@ -49,36 +57,133 @@ def test_notebook_is_well_formed(path):
         assert isinstance(cell['source'], list), f'cell {i}: source must be a list of lines'
         source = ''.join(cell['source'])
         if cell['cell_type'] == 'code':
-            pictures = [o for o in cell['outputs'] if 'image/png' in o.get('data', {})]
-            assert bool(pictures) == ('#| fig-alt:' in source), f'cell {i}: a picture without alt text, or alt text without its picture'
-            assert not any(o['output_type'] == 'error' for o in cell['outputs']), f'cell {i}: saved with an error'
-            assert not any(o.get('name') == 'stderr' for o in cell['outputs']), f'cell {i}: saved with a warning'
+            outputs = cell['outputs']
+            pictures = [o for o in outputs if 'image/png' in o.get('data', {})]
+            described = '#| fig-alt:' in source
+            assert bool(pictures) == described, f'cell {i}: picture and alt text do not go together'
+            assert not any(o['output_type'] == 'error' for o in outputs), f'cell {i}: an error'
+            assert not any(o.get('name') == 'stderr' for o in outputs), f'cell {i}: a warning'
         else:
             for block in re.finditer(r'\$\$.*?\$\$', source, re.S):
-                before, after = source[:block.start()], source[block.end():]
-                assert not before or before.endswith('\n\n'), f'cell {i}: no blank line before {block[0]}'
-                assert not after or after.startswith('\n\n'), f'cell {i}: no blank line after {block[0]}'
+                before, after, what = source[:block.start()], source[block.end():], block[0]
+                assert not before or before.endswith('\n\n'), f'cell {i}: no blank before {what}'
+                assert not after or after.startswith('\n\n'), f'cell {i}: no blank after {what}'
 
 
 def cells(path, kind):
-    return [''.join(c['source']) for c in json.loads(path.read_text(encoding='utf-8'))['cells'] if c['cell_type'] == kind]
+    nb = json.loads(path.read_text(encoding='utf-8'))
+    return [''.join(c['source']) for c in nb['cells'] if c['cell_type'] == kind]
+
+
+def number(path):
+    "The number or letter in the name of a chapter's file, as it is in the title"
+    return path.stem.split('_')[0].lstrip('0')
+
+
+@pytest.mark.parametrize('path', CHAPTERS, **by_stem)
+def test_title_has_the_number_of_the_file(path):
+    first = cells(path, 'markdown')[0].strip()
+    title = re.fullmatch(r'# (\d+|[A-Z])\. \S[^\n]*\n\n> \S[^\n]+', first)
+    assert title, 'the first cell is "# N. Title", an empty line, and "> one sentence"'
+    assert title[1] == number(path)
+
+
+def test_chapters_are_numbered_without_gaps():
+    assert [number(p) for p in LESSONS] == [str(n) for n in range(1, 25)]
+    assert all(re.match(r'\d\d_', p.name) for p in LESSONS)
+
+
+def test_the_appendix_has_letters_without_gaps():
+    assert [number(p) for p in APPENDIX] == list(ascii_uppercase[:len(APPENDIX)]) and APPENDIX
+
+
+def code_lines(source):
+    "The lines of a cell that are neither empty nor comments"
+    return [line for line in source.splitlines() if line.strip() and line.lstrip()[0] != '#']
+
+
+def imports(source):
+    return [line for line in code_lines(source) if re.match(r'(import|from)\s', line)]
+
+
+def mixes_imports(source):
+    "Whether a cell has imports and other code; lines that are indented belong to the one above"
+    begins = re.compile(r'import|from|[ \t)]|_all_')
+    others = [line for line in code_lines(source) if not begins.match(line)]
+    return bool(imports(source) and others)
+
+
+def hides_definition(source):
+    "Whether a cell defines something for the module that the reader does not see"
+    hidden = re.match(r'#\|\s*export\s', source) and not imports(source)
+    return bool(hidden and re.search(r'^(def|class|@)', source, re.M))
+
+
+@pytest.mark.parametrize('path', NOTEBOOKS, **by_stem)
+def test_code_lines_are_short(path):
+    lines = [line for source in cells(path, 'code') for line in source.splitlines()]
+    assert not [line for line in lines if len(line) > 100 and not line.startswith('#|')]
+
+
+@pytest.mark.parametrize('path', NOTEBOOKS, **by_stem)
+def test_imports_stand_alone(path):
+    assert not [source for source in cells(path, 'code') if mixes_imports(source)]
+
+
+@pytest.mark.parametrize('path', LESSONS, **by_stem)
+def test_lessons_show_what_they_export(path):
+    assert not [source for source in cells(path, 'code') if hides_definition(source)]
+
+
+def test_mixed_imports_and_hidden_definitions_are_found():
+    assert mixes_imports('import os\nx = 1') and mixes_imports('x = 1\nfrom os import path')
+    assert not mixes_imports('#| export\nfrom os import (path,\n    sep)\n\nimport sys  # here')
+    assert not mixes_imports('def f():\n    import os')
+    assert hides_definition('#| export\ndef f(): pass') and hides_definition('#|export\n@patch\n')
+    assert not hides_definition('#| exports\ndef f(): pass')
+    assert not hides_definition('#| export\nx = 1') and not hides_definition('def f(): pass')
+
+
+def tags(path):
+    "The numbers of a chapter's equations, in order"
+    return re.findall(r'\\tag\{([^}]*)\}', '\n'.join(cells(path, 'markdown')))
 
 
 def equations():
     "Where each numbered equation is"
-    return [(tag, p) for p in NOTEBOOKS for text in cells(p, 'markdown') for tag in re.findall(r'\\tag\{([^}]*)\}', text)]
+    return [(tag, path) for path in NOTEBOOKS for tag in tags(path)]
 
 
 def test_equation_numbers_are_unique():
-    tags = [tag for tag, _ in equations()]
-    assert len(tags) > 50 and len(tags) == len(set(tags))
+    found = [tag for tag, _ in equations()]
+    assert len(found) > 50 and len(found) == len(set(found))
+
+
+@pytest.mark.parametrize('path', CHAPTERS, **by_stem)
+def test_equations_are_numbered_by_chapter_without_gaps(path):
+    found = tags(path)
+    assert found == [f'{number(path)}.{k}' for k in range(1, len(found) + 1)]
+
+
+NUMBER = r'\(((?:\d+|[A-Z])\.\d+)\)'
+
+
+def mentions(text):
+    "Numbers of equations that a text mentions, alone or in a list"
+    lists = re.finditer(rf'\beqs?\. {NUMBER}(?:(?:,| and| to|–)+ ?{NUMBER})*', text)
+    return [tag for found in lists for tag in re.findall(NUMBER, found[0])]
 
 
 def test_every_mention_of_an_equation_is_one_that_exists():
-    tags = {tag for tag, _ in equations()}
+    known = {tag for tag, _ in equations()}
     for path in NOTEBOOKS:
         for text in cells(path, 'markdown') + cells(path, 'code'):
-            for tag in re.findall(r'eqs?\. \((\d+\.\d+)\)', text): assert tag in tags, f'{path.name}: eq. ({tag})'
+            for tag in mentions(text): assert tag in known, f'{path.name}: eq. ({tag})'
+
+
+def test_mentions_of_equations_are_found():
+    text = 'By eq. (1.2), eqs. (3.4) and (3.5), eqs. (4.1), (4.2) and (4.3), eq. (A.1); not (9.9)'
+    assert mentions(text) == ['1.2', '3.4', '3.5', '4.1', '4.2', '4.3', 'A.1']
 
 
 def test_equations_link_to_the_page_that_has_them():
@@ -91,7 +196,8 @@ def test_equations_link_to_the_page_that_has_them():
 
 def anchors(path):
     "The headings of a notebook as Quarto names them"
-    texts = [re.sub(r'^```.*?^```', '', text, flags=re.S | re.M) for text in cells(path, 'markdown')]
+    fence = re.compile(r'^```.*?^```', re.S | re.M)
+    texts = [fence.sub('', text) for text in cells(path, 'markdown')]
     heads = [h for text in texts for h in re.findall(r'^#{1,6} +(.+?) *$', text, re.M)]
     plain = (re.sub(r'[`*_$\\]|\]\([^)]*\)|\[', '', h).lower() for h in heads)
     return {re.sub(r'^[^a-z]+', '', re.sub(r'[^\w .-]', '', h).replace(' ', '-')) for h in plain}
@@ -110,39 +216,49 @@ def broken_links(path, text):
         file, _, anchor = target.partition('#')
         there = path.parent/file if file else path
         if not there.is_file(): yield f'{target}: no such file'
-        elif anchor and there.suffix == '.ipynb' and anchor not in anchors(there): yield f'{target}: no such heading'
+        elif anchor and there.suffix == '.ipynb' and anchor not in anchors(there):
+            yield f'{target}: no such heading'
     for tag in re.findall(r'<img[^>]*>', text):
         if not re.search(r'alt="[^"]+"', tag): yield f'{tag}: a picture without alt text'
 
 
 @pytest.mark.parametrize('path', [*NOTEBOOKS, *ROOT.glob('*.md')], ids=lambda p: p.name)
 def test_links_lead_somewhere(path):
-    text = path.read_text(encoding='utf-8') if path.suffix == '.md' else '\n\n'.join(cells(path, 'markdown'))
+    if path.suffix == '.md': text = path.read_text(encoding='utf-8')
+    else: text = '\n\n'.join(cells(path, 'markdown'))
     assert not list(broken_links(path, text))
 
 
 def test_broken_links_are_found():
-    page = ROOT/'nbs'/'01_graphs.ipynb'
-    text = '[a](none.ipynb) [b](02_ranking.ipynb#nowhere) ![](images/card.png) [c](02_ranking.ipynb) `[d](x)` [e](#hiding-links) <img src="x">'
-    assert [b.split(':')[0] for b in broken_links(page, text)] == ['none.ipynb', '02_ranking.ipynb#nowhere', 'images/card.png', '<img src="x">']
+    page = ROOT/'nbs'/'02_splits.ipynb'
+    text = ('[a](none.ipynb) [b](03_ranking.ipynb#nowhere) ![](images/card.png) '
+            '[c](03_ranking.ipynb) `[d](x)` [e](#hiding-links) <img src="x">')
+    bad = ['none.ipynb', '03_ranking.ipynb#nowhere', 'images/card.png', '<img src="x">']
+    assert [b.split(':')[0] for b in broken_links(page, text)] == bad
 
 
-@pytest.mark.parametrize('path', NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize('path', NOTEBOOKS, **by_stem)
 def test_nothing_that_the_site_cannot_show(path):
     nb = json.loads(path.read_text(encoding='utf-8'))
     assert 'widgets' not in nb['metadata']
     for i, cell in enumerate(nb['cells']):
         shown = [kind for o in cell.get('outputs', []) for kind in o.get('data', {})]
-        assert not any('widget' in kind or 'javascript' in kind for kind in shown), f'cell {i}: {shown}'
+        live = [kind for kind in shown if 'widget' in kind or 'javascript' in kind]
+        assert not live, f'cell {i}: {live}'
     if not any(text.startswith('---') for text in cells(path, 'raw')):
         title, *rest = cells(path, 'markdown')[0].splitlines()
         assert title.startswith('# '), 'the first cell is the title'
-        assert all(not line or line.startswith('> ') for line in rest), 'nbdev drops what else the cell of the title holds'
+        dropped = [line for line in rest if line and not line.startswith('> ')]
+        assert not dropped, 'nbdev drops what else the cell of the title holds'
+
+
+def site():
+    import yaml
+    return yaml.safe_load((ROOT/'_quarto.yml').read_text(encoding='utf-8'))
 
 
 def sidebar():
-    import yaml
-    entries = yaml.safe_load((ROOT/'_quarto.yml').read_text(encoding='utf-8'))['website']['sidebar']['contents']
+    entries = site()['website']['sidebar']['contents']
     return [page for e in entries for page in ([e] if isinstance(e, str) else e['contents'])]
 
 
@@ -151,13 +267,17 @@ def test_the_sidebar_has_every_chapter_once():
     assert len(pages) == len(set(pages)) and sorted(pages) == sorted(p.name for p in NOTEBOOKS)
 
 
+def test_the_sidebar_has_the_chapters_in_order():
+    assert sidebar() == ['index.ipynb', *(p.name for p in LESSONS), *(p.name for p in APPENDIX)]
+
+
 def test_files_that_the_site_names_are_there():
-    import yaml
-    site = yaml.safe_load((ROOT/'_quarto.yml').read_text(encoding='utf-8'))
-    html, web = site['format']['html'], site['website']
-    for name in (html['css'], html['include-after-body'], web['favicon'], web['image']): assert (ROOT/'nbs'/name).is_file(), name
+    html, web = site()['format']['html'], site()['website']
+    for name in (html['css'], html['include-after-body'], web['favicon'], web['image']):
+        assert (ROOT/'nbs'/name).is_file(), name
     assert web['image-alt'] and set(html['theme']) == {'light', 'dark'} and web['search']
-    for name in ('favicon.png', 'card.png'): assert (ROOT/'nbs'/'images'/name).stat().st_size < 60_000
+    for name in ('favicon.png', 'card.png'):
+        assert (ROOT/'nbs'/'images'/name).stat().st_size < 60_000
 
 
 def test_the_paper_is_cited():
@@ -166,5 +286,6 @@ def test_the_paper_is_cited():
 
 
 def test_readme_shows_the_headline_of_the_results():
-    from dmns_nb.results import Book, headline
-    assert headline(Book(ROOT/'results')).to_string() in (ROOT/'README.md').read_text(encoding='utf-8')
+    from dmns_nb.tables import headline, load_records
+    shown = headline(load_records(ROOT/'results')).to_string()
+    assert shown in (ROOT/'README.md').read_text(encoding='utf-8')

@@ -85,10 +85,23 @@ def test_figures_without_results(tmp_path):
     assert (tmp_path/'figures'/'psi.svg').is_file()
 
 
-def test_user_errors_are_one_line_and_exit_code_2():
-    done = run('dmns_train', '--dataset', 'debain')
+@pytest.mark.parametrize('command, given, message', [
+    ('dmns_train', ['--dataset', 'debain'],
+     "no dataset is called 'debain'; did you mean 'debian'?"),
+    ('dmns_reproduce', ['table3', '--datasets', 'coar'],
+     "a dataset cannot be 'coar'; did you mean 'cora'?"),
+    ('dmns_demo', ['--out', 'demo.pgn'],
+     "the ending of the picture cannot be '.pgn'; did you mean '.png'?")])
+def test_user_errors_are_one_line_and_exit_code_2(command, given, message):
+    done = run(command, *given)
     assert done.returncode == 2
-    assert done.stderr == "dmns_train: no dataset is called 'debain'; did you mean 'debian'?\n"
+    assert done.stderr == f'{command}: {message}\n'
+
+
+def test_a_wrong_device_of_several_processes():
+    done = run(sys.executable, '-m', 'dmns_nb.processes', '--device', 'tpu')
+    assert done.returncode == 2
+    assert done.stderr == "dmns_nb.processes: device cannot be 'tpu'; did you mean 'cpu'?\n"
 
 
 @pytest.mark.parametrize('given, message', [

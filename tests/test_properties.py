@@ -9,14 +9,17 @@ import torch
 from hypothesis import given, settings, strategies as st
 from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 
+from dmns_nb.checks import InputError
 from dmns_nb.closed_form import marginals
-from dmns_nb.ddpm import make_schedule, schedules
+from dmns_nb.ddpm import Schedule, make_schedule, schedules
 from dmns_nb.film import Denoiser
-from dmns_nb.graphs import InputError, graph_from_edges, load_graph, read_split, split_links
+from dmns_nb.graphs import graph_from_edges, load_graph
+from dmns_nb.methods import Run, fit
 from dmns_nb.negatives import generate
-from dmns_nb.practice import predict_links
+from dmns_nb.predict import predict_links
 from dmns_nb.ranking import evaluate, harden, link_ids, metric_values
-from dmns_nb.training import Config, Run, fit
+from dmns_nb.settings import Config
+from dmns_nb.splits import read_split, split_links
 
 few = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 
@@ -26,10 +29,12 @@ def graphs(draw):
     "A small graph, with features or without, with names or without, some nodes without links"
     n = draw(st.integers(8, 30))
     node = st.integers(0, n - 1)
-    edges = draw(st.lists(st.tuples(node, node).filter(lambda e: e[0] != e[1]), min_size=6, max_size=60))
+    pair = st.tuples(node, node).filter(lambda e: e[0] != e[1])
+    edges = draw(st.lists(pair, min_size=6, max_size=60))
     features = draw(st.sampled_from([None, 'dense', 'sparse']))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
-    x = None if features is None else rng.normal(size=(n, 5)).astype(np.float32)*(features == 'dense' or rng.random((n, 5)) < .1)
+    x = None if features is None else rng.normal(size=(n, 5)).astype(np.float32)
+    if features == 'sparse': x = x*(rng.random((n, 5)) < .1)
     names = draw(st.sampled_from([None, [f'node {i}' for i in range(n)]]))
     return graph_from_edges(edges, x, names, num_nodes=n)
 
@@ -60,7 +65,8 @@ def reciprocal_of_score(scores, ties):
     "Average precision as scikit-learn has it; its ranks are pessimistic"
     truth = np.zeros_like(scores)
     truth[:, 0] = 1
-    return label_ranking_average_precision_score(truth, scores), ndcg_score(truth, scores, ignore_ties=not ties)
+    precision = label_ranking_average_precision_score(truth, scores)
+    return precision, ndcg_score(truth, scores, ignore_ties=not ties)
 
 
 @few
@@ -73,32 +79,38 @@ def test_metrics_are_those_of_scikit_learn(questions, width, ties, seed):
     found = metric_values(torch.from_numpy(scores), 'pessimistic')
     assert np.isclose(found['map'].mean(), precision)
     if not ties: assert np.isclose(found['ndcg'].double().mean(), gain)
-    for name, e in evaluate(torch.from_numpy(scores)).items(): assert 0 <= e.low <= e.mean + 1e-9 and e.mean <= e.high + 1e-9 <= 1 + 1e-6, name
+    for name, e in evaluate(torch.from_numpy(scores)).items():
+        assert 0 <= e.low <= e.mean + 1e-9 and e.mean <= e.high + 1e-9 <= 1 + 1e-6, name
 
 
 def chain_moments(denoiser, query, schedule, stops, noise):
-    "Mean and variance of the chain, exactly: it is affine, so each unit of noise is sent through it alone"
-    def walk(start, at):
+    "Mean and variance of the affine chain, exactly: each unit of noise is sent through it alone"
+    def walk(unit):   # which draw is one instead of zero
         draws = iter(range(schedule.T + 1))
-        with mock.patch('torch.randn_like', side_effect=lambda x: torch.full_like(x, float(next(draws) == at))):
+        draw = lambda x: torch.full_like(x, float(next(draws) == unit))
+        with mock.patch('torch.randn_like', side_effect=draw):
             return generate(denoiser, query, schedule, stops, noise)
-    mean = walk(0, None)
-    lone = [walk(0, at) for at in range(schedule.T + 1)]
+    mean = walk(None)
+    lone = [walk(unit) for unit in range(schedule.T + 1)]
     return {t: (mean[t], sum((one[t] - mean[t])**2 for one in lone)) for t in stops}
 
 
 @few
-@given(st.integers(1, 3), st.integers(3, 12), st.sampled_from(schedules), st.sampled_from(['β', 'posterior']),
-       st.sampled_from(['linear', 'silu']), st.booleans(), st.integers(0, 99))
+@given(st.integers(1, 3), st.integers(3, 12), st.sampled_from(schedules),
+       st.sampled_from(['β', 'posterior']), st.sampled_from(['linear', 'silu']), st.booleans(),
+       st.integers(0, 99))
 def test_closed_form_has_the_moments_of_the_chain(layers, T, kind, noise, fcl, conditional, seed):
     torch.manual_seed(seed)
-    denoiser, query = Denoiser(4, layers, fcl, conditional).double(), torch.randn(3, 4, dtype=torch.double)
-    schedule = make_schedule(kind, T)
-    schedule = type(schedule)(schedule.β.double()) if schedule.β.dtype != torch.double else schedule
+    denoiser = Denoiser(4, layers, fcl, conditional).double()
+    query = torch.randn(3, 4, dtype=torch.double)
+    schedule = Schedule(make_schedule(kind, T).β.double())
     stops = sorted({1, T//2, T - 1} - {0})
-    with torch.no_grad(): laws, chain = marginals(denoiser, query, schedule, stops, noise), chain_moments(denoiser, query, schedule, stops, noise)
+    with torch.no_grad():
+        laws = marginals(denoiser, query, schedule, stops, noise)
+        chain = chain_moments(denoiser, query, schedule, stops, noise)
     for t in stops:
-        for law, walked in zip(laws[t], chain[t]): assert torch.allclose(law, walked, rtol=1e-5, atol=1e-7), (t, law, walked)
+        for law, walked in zip(laws[t], chain[t]):
+            assert torch.allclose(law, walked, rtol=1e-5, atol=1e-7), (t, law, walked)
 
 
 @few
@@ -108,20 +120,24 @@ def test_graphs_and_splits_round_trip(graph):
         file = Path(folder)/'graph.npz'
         graph.save(file)
         again = load_graph(file)
-        assert torch.equal(again.links, graph.links) and again.names == graph.names and again.fingerprint == graph.fingerprint
+        assert torch.equal(again.links, graph.links) and again.names == graph.names
+        assert again.fingerprint == graph.fingerprint
         assert torch.equal(again.features.to_dense(), graph.features.to_dense())
         split = hide(graph)
         if split is None: return
         split.save(Path(folder)/'split.npz')
         back = read_split(Path(folder)/'split.npz', again)
-        for part in ('train', 'val', 'test'): assert torch.equal(getattr(back, part), getattr(split, part))
+        for part in ('train', 'val', 'test'):
+            assert torch.equal(getattr(back, part), getattr(split, part))
 
 
-name = st.text(st.sampled_from('abcäß0123456789 ,"\'-_.;:/\\#%'), max_size=6).map(lambda text: f'n{text}n')
+letter = st.sampled_from('abcäß0123456789 ,"\'-_.;:/\\#%')
+name = st.text(letter, max_size=6).map(lambda text: f'n{text}n')
 
 
 @few
-@given(st.lists(st.tuples(name, name).filter(lambda e: e[0] != e[1]), min_size=1, max_size=12), st.integers(0, 99))
+@given(st.lists(st.tuples(name, name).filter(lambda e: e[0] != e[1]), min_size=1, max_size=12),
+       st.integers(0, 99))
 def test_tables_round_trip(edges, seed):
     rng, names = np.random.default_rng(seed), sorted({v for e in edges for v in e})
     rows = rng.normal(size=(len(names), 2)).astype(np.float32)
@@ -130,10 +146,12 @@ def test_tables_round_trip(edges, seed):
         links, features = Path(folder)/'links.csv', Path(folder)/'features.csv'
         described = [('node', 'x', 'y'), *((names[i], *rows[i].tolist()) for i in order)]
         for path, lines in ((links, [('source', 'target'), *edges]), (features, described)):
-            with open(path, 'w', newline='', encoding='utf-8') as f: csv.writer(f).writerows(lines)
+            with open(path, 'w', newline='', encoding='utf-8') as f:
+                csv.writer(f).writerows(lines)
         graph, plain = load_graph(links, features=features), load_graph(links)
     assert plain.names == names and graph.names == [names[i] for i in order]
-    assert {frozenset(graph.names[v] for v in link) for link in graph.links.tolist()} == {frozenset(e) for e in edges}
+    found = {frozenset(graph.names[v] for v in link) for link in graph.links.tolist()}
+    assert found == {frozenset(e) for e in edges}
     assert torch.allclose(graph.features.to_dense(), torch.from_numpy(rows[order]))
 
 
@@ -142,12 +160,18 @@ def test_tables_round_trip(edges, seed):
 def test_runs_round_trip_and_predict_no_known_link(graph, method):
     split = hide(graph)
     if split is None: return
-    run = fit(split, Config.compact(method=method, epochs=2, generated=.03, variational=True, validation=0))
+    config = Config(method, 'compact', epochs=2, generated_weight=.03, val_candidates=0)
+    assert config.variational == (method != 'gcn')
+    run = fit(split, config)
     with tempfile.TemporaryDirectory() as folder:
         run.save(f'{folder}/run')
         again = Run.load(f'{folder}/run', split)
-    assert torch.equal(again.score_rows(split.test), run.score_rows(split.test)) and again.config == run.config and again.history == run.history
+    assert torch.equal(again.score_rows(split.test), run.score_rows(split.test))
+    assert again.config == run.config and again.history == run.history
     found = predict_links(run, 3)
-    pairs = torch.tensor([[graph.index(v), graph.index(u)] for v, u in zip(found.node, found.predicted)]).reshape(-1, 2)
-    assert not graph.has_link(*pairs.T).any() and (pairs[:, 0] != pairs[:, 1]).all() and found.score.map(np.isfinite).all()
-    assert len(set(map(tuple, pairs.tolist()))) == len(pairs) and len(link_ids(split.test, graph.num_nodes)) == len(split.test)
+    pairs = [[graph.index(v), graph.index(u)] for v, u in zip(found.node, found.predicted)]
+    pairs = torch.tensor(pairs).reshape(-1, 2)
+    assert not graph.has_link(*pairs.T).any() and (pairs[:, 0] != pairs[:, 1]).all()
+    assert found.score.map(np.isfinite).all()
+    assert len(set(map(tuple, pairs.tolist()))) == len(pairs)
+    assert len(link_ids(split.test, graph.num_nodes)) == len(split.test)
