@@ -99,7 +99,7 @@ def set_random_state(saved: dict, device):
     if own is not None and device.type != 'cpu':
         torch.get_device_module(device).set_rng_state(own, device)
 
-# %% ../nbs/F_checkpoints.ipynb #c865506a
+# %% ../nbs/F_checkpoints.ipynb #6a44375b
 class Checkpoint:
     "Saves and restores all that training depends on from one epoch to the next"
     def __init__(self, model, optimizer, state: State, identity: dict, device):
@@ -116,7 +116,7 @@ class Checkpoint:
 
     def restore(self, saved: dict):
         "Go on from saved contents"
-        types = {f.name: f.type for f in fields(State)}
+        types: dict = {f.name: f.type for f in fields(State)}
         parts = saved['state']
         if set(parts) != set(types) or any(not isinstance(parts[k], t) for k, t in types.items()):
             raise KeyError('state')

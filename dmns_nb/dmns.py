@@ -18,7 +18,7 @@ from .negatives import (Points, diffusion_loss, fractions, generate, level_weigh
                                levels_of, train_diffusion)
 from .predictor import NegativeSampler
 
-# %% ../nbs/11_algorithm.ipynb #0fed50ba
+# %% ../nbs/11_algorithm.ipynb #894ae063
 class Diffusion(NegativeSampler):
     "Negatives from a conditional diffusion model: noisy training passes, points from the chain"
     first_steps = 30   # gradient steps in the first call of `step`, at least
@@ -53,7 +53,8 @@ class Diffusion(NegativeSampler):
         self.level_weights = tuple(generated_weight*w for w in level_weights)
         self.diffusion_steps, self.diffusion_neighbors = diffusion_steps, diffusion_neighbors
         self.error, self.query_share, self.fresh = error, queries, fresh
-        self.started, self.queries = False, None
+        self.started = False
+        self.queries: Tensor = None    # nodes drawn by the last `step`
         if diffusion_neighbors and not fresh:
             self.register_buffer('table', self.draw_neighbors(), persistent=False)
 

@@ -89,12 +89,12 @@ def unit_length(h: Tensor) -> Tensor:
     length = h.norm(dim=-1, keepdim=True)
     return h/length.masked_fill(length < 1e-6, torch.inf)
 
-# %% ../nbs/04_encoders.ipynb #b7fb8102
+# %% ../nbs/04_encoders.ipynb #6fd0463d
 @dataclass
 class Embeddings:
     "What an encoder returns"
-    h: Tensor                    # one row per node
-    cloud: tuple | None = None   # mean and log standard deviation that h was drawn from
+    h: Tensor           # one row per node
+    cloud: tuple = ()   # mean and log standard deviation that h was drawn from, if it was
 
 # %% ../nbs/04_encoders.ipynb #07c458b0
 class Encoder(nn.Module):

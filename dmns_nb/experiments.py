@@ -7,8 +7,9 @@ __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'chosen', 'compact'
            'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'duration', 'overview', 'missing',
            'announce', 'run_job', 'resume_job', 'reproduce']
 
-# %% ../nbs/H_experiments.ipynb #6f4864b1
+# %% ../nbs/H_experiments.ipynb #3556bffe
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -173,15 +174,15 @@ def find_experiments(names) -> dict:
     for name in names: one_of('an experiment', name, experiments)
     return {name: experiments[name] for name in names or experiments}
 
-# %% ../nbs/H_experiments.ipynb #6dad5813
+# %% ../nbs/H_experiments.ipynb #60eb6318
 def expected_seconds(job: Job, records: dict):
     "Mean time of the runs most like this one; None if there are none"
-    config, alike = job.config, {}
+    config, alike = job.config, defaultdict(list)
     for r in records.values():
         c = r['config']
         theirs = c['method'], c['encoder'], c['channels']
         same = theirs == (config.method, config.encoder, list(config.channels))
-        alike.setdefault((r['dataset'] == job.dataset) + 2*same, []).append(r['seconds'])
+        alike[(r['dataset'] == job.dataset) + 2*same].append(r['seconds'])
     found = alike.get(3) or alike.get(1)
     return float(np.mean(found)) if found else None
 
@@ -200,7 +201,8 @@ def overview(results: Results, datasets=None, seeds=None, split='released') -> l
 
 def missing(names, results: Results, datasets=None, seeds=None, split='released') -> list:
     "Runs that are not finished, one seed after the other, each once"
-    records, jobs = results.read(), {}
+    records = results.read()
+    jobs: dict = {}
     for experiment in find_experiments(names).values():
         for _, job in experiment.jobs(datasets, seeds, split):
             if job.key not in records: jobs.setdefault(job.key, job)

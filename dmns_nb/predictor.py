@@ -87,11 +87,15 @@ class Nodes:
         "Loss of these pairs, which should score low"
         return self.weight*penalty(-score(self.v, self.u)).sum()
 
-# %% ../nbs/05_predictor.ipynb #df55cebf
+# %% ../nbs/05_predictor.ipynb #924d0f68
 class NegativeSampler(nn.Module):
     "Where negatives come from; sees embeddings and scores detached, so it cannot move the encoder"
     optimizer = None   # of its own parameters, if it learns
-    offset = 0.        # subtracted from each node's score in training
+
+    @property
+    def offset(self):
+        "What is subtracted from each node's score in training"
+        return 0.
 
     def step(self, h: Tensor, batch, score): "Learn, with the encoder fixed"
 

@@ -15,7 +15,7 @@ from .ddpm import schedules
 from .negatives import fractions, level_weights, levels_of
 from .predictor import penalties
 
-# %% ../nbs/E_settings.ipynb #fcf35afd
+# %% ../nbs/E_settings.ipynb #e3a133e3
 def setting(default, meaning: str, choices=None, least=None, above=None, below=None):
     "One field of a group: its default, what it means, and what values it can take"
     limits = dict(choices=choices, least=least, above=above, below=below)
@@ -37,6 +37,7 @@ def check_setting(f, value):
     if limits['below'] is not None and not value < limits['below']:
         raise InputError(f'{f.name} must be less than {limits["below"]}, not {value}')
 
+@dataclass(frozen=True)
 class Group:
     "A group of settings, checked one by one"
     def __post_init__(self):
@@ -240,12 +241,12 @@ def check_together(c: Config):
         raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: '
                          'take fractions below 1')
 
-# %% ../nbs/E_settings.ipynb #680cb922
+# %% ../nbs/E_settings.ipynb #5dc1e91d
 def parse_setting(text: str) -> tuple:
     "Name and value of a setting that was given as NAME=VALUE"
     name, equals, value = text.partition('=')
     if not equals: raise InputError(f'a setting is given as NAME=VALUE, not {text!r}')
-    kind = setting_fields[one_of('a setting', name, setting_fields)][1].type
+    kind: type = setting_fields[one_of('a setting', name, setting_fields)][1].type
     if kind is str: return name, value
     try:
         if kind is tuple: return name, tuple(_number_or_word(v) for v in value.split(','))

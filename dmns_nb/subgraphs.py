@@ -6,8 +6,7 @@
 __all__ = ['num_labels', 'drnl', 'Features', 'SubgraphDecoder', 'Subgraphs', 'distances', 'Balls', 'Walks', 'SubgraphBatch',
            'SubgraphScore', 'one_direction', 'Pool']
 
-# %% ../nbs/16_subgraphs.ipynb #d1e9b902
-import sys
+# %% ../nbs/16_subgraphs.ipynb #188b76a4
 from dataclasses import dataclass, fields
 from math import inf
 
@@ -15,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from fastcore.basics import patch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from .checks import progress_bar
 from .encoders import Embeddings, Linear
 from .graphs import Graph
 from .kernels import Adjacency, SparseMatrix, exclusive_cumsum, ranges
@@ -184,18 +183,13 @@ def enclose(self: Balls, v: Tensor, u: Tensor) -> Subgraphs:
     s.label = drnl(*distances(s)).to(torch.uint8)
     return s
 
-# %% ../nbs/16_subgraphs.ipynb #14b238dd
-def _bar(chunks: list, what: str):
-    "The same chunks, with a progress bar where a terminal or a notebook shows it"
-    shown = sys.stderr.isatty() or 'ipykernel' in sys.modules
-    return tqdm(chunks, what, leave=False, delay=3, disable=not shown)
-
+# %% ../nbs/16_subgraphs.ipynb #7ce2327a
 @patch
 def __call__(self: Balls, v: Tensor, u: Tensor, room=inf) -> Subgraphs:
     "Subgraphs of all pairs, or of the first ones, until these have about `room` links in all"
     parts, num_links = [], 0
     chunks = list(zip(v.split(self.chunk), u.split(self.chunk)))
-    for ends in _bar(chunks, 'subgraphs'):
+    for ends in progress_bar(chunks, 'subgraphs', leave=False, delay=3):
         if num_links < room: parts.append(self.enclose(*ends))
         num_links += len(parts[-1].neighbor)
     join = lambda name: torch.cat([getattr(part, name) for part in parts])
@@ -243,7 +237,7 @@ class SubgraphBatch:
         self.ends = torch.stack([s.first, s.first + 1]).to(device)
         self.popularity = s.popularity.to(device)
 
-# %% ../nbs/16_subgraphs.ipynb #914b57d0
+# %% ../nbs/16_subgraphs.ipynb #57d84165
 @dataclass
 class SubgraphScore:
     "Scores of pairs, bound to embeddings; there are no scores of points that are not nodes"
@@ -258,23 +252,24 @@ class SubgraphScore:
         chunks = list(zip(v.flatten().split(size), u.flatten().split(size)))
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fixed):
             scores = [self.decoder.read(self.h, self.decoder.structure(*ends))
-                      for ends in _bar(chunks, 'scores')]
+                      for ends in progress_bar(chunks, 'scores', leave=False, delay=3)]
         return torch.cat(scores).view(v.shape)
 
     def detach(self):
         "The same scores, through which no gradient flows"
         return SubgraphScore(self.decoder, self.h.detach(), True)
 
-# %% ../nbs/16_subgraphs.ipynb #1af663e3
+# %% ../nbs/16_subgraphs.ipynb #56c15e68
 def _name(v, u): return torch.stack([v, u]).cpu().numpy().tobytes()
 
 @patch
 def remember(self: SubgraphDecoder, v: Tensor, u: Tensor, room=inf) -> int:
     "Cut the subgraphs of these pairs once; returns how many fitted into `room` links"
-    self.kept = self.cut(v, u, room)
+    kept = self.cut(v, u, room)
     key = v*self.cut.graph.num_nodes + u
-    self.keys, self.order = key[:len(self.kept)].sort(stable=True)
-    return len(self.kept)
+    self.keys, self.order = key[:len(kept)].sort(stable=True)
+    self.kept = kept
+    return len(kept)
 
 @patch
 def remember_questions(self: SubgraphDecoder, rows: Tensor):

@@ -33,7 +33,8 @@ CONFIGS = {
     'dmns points exact': LAWS, 'dmns points exact all': LAWS | dict(queries=1.),
     'dmns points draws': POINTS, 'dmns points chain': CHAIN,
     'dmns not affine': CHAIN | dict(affine=False, diffusion_neighbors=20),
-    'dmns nodes': NODES, 'dmns nodes variational': {}, 'dmns nodes gat': NODES | dict(encoder='gat'),
+    'dmns nodes': NODES, 'dmns nodes variational': {},
+    'dmns nodes gat': NODES | dict(encoder='gat'),
     'dmns nodes sage': NODES | dict(encoder='sage'),
     'dmns nodes batch': NODES | dict(batch_size=500),
     'dmns points batch': LAWS | dict(batch_size=500), 'dmns not learned': dict(learned=False),
@@ -55,4 +56,4 @@ def test_the_numbers_have_not_moved(name):
     history = fit(split_links(synth_graph(300, seed=1)), config, device='cpu').history
     found, expected = torch.tensor(history), torch.tensor(HISTORIES[name])
     torch.testing.assert_close(found[:, 0], expected[:, 0], rtol=1e-5, atol=1e-6)   # loss
-    torch.testing.assert_close(found[:, 1], expected[:, 1], rtol=0, atol=1e-3)      # a swap of ranks
+    torch.testing.assert_close(found[:, 1], expected[:, 1], rtol=0, atol=1e-3)   # a swap of ranks

@@ -24,7 +24,8 @@ ORDER = '''checks files kernels drawing
 def imported(path):
     "Modules of the package that a module imports, anywhere in it"
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
-        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or '')[:7] == 'dmns_nb'):
+        if not isinstance(node, ast.ImportFrom): continue
+        if node.level or (node.module or '').startswith('dmns_nb'):
             name = (node.module or '').removeprefix('dmns_nb').removeprefix('.')
             yield from [name] if name else [alias.name for alias in node.names]
 

@@ -1,7 +1,6 @@
-"Keep the book whole: run notebooks, make README.md, and check that nothing made from a notebook is stale."
+"Run notebooks, make README.md, and check that nothing made from a notebook is stale."
 import argparse
 import filecmp
-import os
 import re
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ def is_slow(cell): return re.search(r'^#\|\s*(slow|eval:\s*false)\b', cell.sourc
 
 
 def run(names, slow=False):
-    "Run notebooks from the top and save their outputs; a cell that is not run keeps the output it has."
+    "Run notebooks from the top and save their outputs; a cell that is not run keeps its output."
     from nbclient import NotebookClient
     for name in names or [p.stem for p in chapters()]:
         path = ROOT/'nbs'/f'{Path(name).stem}.ipynb'
@@ -28,33 +27,41 @@ def run(names, slow=False):
                                 resources={'metadata': {'path': str(path.parent)}})
         with client.setup_kernel():
             for i, cell in enumerate(nb.cells):
-                if cell.cell_type == 'code' and (slow or not is_slow(cell)): client.execute_cell(cell, i)
+                if cell.cell_type != 'code' or (is_slow(cell) and not slow): continue
+                client.execute_cell(cell, i)
         nb.metadata.pop('widgets', None)
         for cell in nb.cells:  # a widget without its kernel shows nothing
-            if cell.cell_type == 'code': cell.outputs = [o for o in cell.outputs if WIDGET not in o.get('data', {})]
+            if cell.cell_type != 'code': continue
+            cell.outputs = [o for o in cell.outputs if WIDGET not in o.get('data', {})]
         nbformat.write(nb, path)
         subprocess.run(['nbdev_clean', '--fname', str(path)], check=True, cwd=ROOT)
         print(f'{path.name}: {path.stat().st_size/1024:.0f} KB')
 
 
-def chapters(): return sorted(p for p in (ROOT/'nbs').glob('*.ipynb') if 'skip_exec: true' not in p.read_text(encoding='utf-8'))
+def chapters():
+    "Notebooks that can be run"
+    texts = {p: p.read_text(encoding='utf-8') for p in sorted((ROOT/'nbs').glob('*.ipynb'))}
+    return [p for p, text in texts.items() if 'skip_exec: true' not in text]
 
 
 def readme_text(index):
-    "README.md as nbconvert makes it from index.ipynb, without directives, hidden cells and site-only links."
+    "README.md from index.ipynb, without directives, hidden cells and site-only links."
     from nbconvert import MarkdownExporter
     nb = nbformat.read(index, as_version=4)
     nb.metadata['language_info'] = {'name': 'python'}
-    nb.cells = [c for c in nb.cells if not re.match(r'\s*#\|\s*hide\s*$', c.source, re.M) and c.source.strip()]
+    hidden = re.compile(r'\s*#\|\s*hide\s*$', re.M)
+    nb.cells = [c for c in nb.cells if c.source.strip() and not hidden.match(c.source)]
     for i, c in enumerate(nb.cells):
         if c.cell_type != 'code': continue
         if '#| echo: false' in c.source:  # only what it prints
-            text = '\n'.join(''.join(o.get('data', {}).get('text/plain', o.get('text', ''))) for o in c.outputs)
+            plain = [o.get('data', {}).get('text/plain', o.get('text', '')) for o in c.outputs]
+            text = '\n'.join(''.join(part) for part in plain)
             nb.cells[i] = nbformat.v4.new_markdown_cell(f'```text\n{text.rstrip()}\n```')
             continue
-        c.source = '\n'.join(line for line in c.source.splitlines() if not line.startswith('#|')).strip()
+        lines = [line for line in c.source.splitlines() if not line.startswith('#|')]
+        c.source = '\n'.join(lines).strip()
         c.outputs = [o for o in c.outputs if 'image/png' not in o.get('data', {})]
-        for o in c.outputs: o.get('data', {}).pop('text/html', None)  # the plain form reads better in a README
+        for o in c.outputs: o.get('data', {}).pop('text/html', None)  # plain reads better here
     text, _ = MarkdownExporter().from_notebook_node(nb)
     text = re.sub(r'\]\(([\w-]+\.ipynb)', r'](nbs/\1', text)
     text = re.sub(r'\]\(images/', '](nbs/images/', text)
@@ -72,7 +79,8 @@ def stale(root, made):
             if p not in there: yield f'{p}: not exported'
             elif p not in anew: yield f'{p}: no notebook exports it'
             elif not filecmp.cmp(root/p, made/p, shallow=False):
-                yield f'{p}: ' + ('not what its notebook exports' if kind == 'module' else 'not clean')
+                problem = 'not what its notebook exports' if kind == 'module' else 'not clean'
+                yield f'{p}: {problem}'
     if readme_text(made/'nbs'/'index.ipynb') != (root/'README.md').read_text(encoding='utf-8'):
         yield 'README.md: not what nbs/index.ipynb gives'
 
@@ -85,7 +93,7 @@ def check(root=ROOT):
         for f in ('settings.ini', '_quarto.yml'): shutil.copy(root/f, made/f)
         shutil.copytree(root/'nbs', made/'nbs', symlinks=True, ignore=shutil.ignore_patterns('.*'))
         for command in ('nbdev_export', 'nbdev_clean'):
-            done = subprocess.run([command], cwd=made, capture_output=True, text=True, env=os.environ)
+            done = subprocess.run([command], cwd=made, capture_output=True, text=True)
             if done.returncode: sys.exit(f'{command} failed:\n{done.stdout}{done.stderr}')
         found = list(stale(root, made))
     if found: sys.exit('Stale files (run `make prepare`):\n  ' + '\n  '.join(found))
@@ -98,7 +106,7 @@ if __name__ == '__main__':
     commands.add_parser('check', help=check.__doc__)
     commands.add_parser('readme', help='Make README.md from nbs/index.ipynb.')
     runner = commands.add_parser('run', help=run.__doc__)
-    runner.add_argument('names', nargs='*', help='notebooks, such as 01_graphs; all when none is given')
+    runner.add_argument('names', nargs='*', help='notebooks, such as 01_graphs; default: all')
     runner.add_argument('--slow', action='store_true', help='run the cells marked slow too')
     args = parser.parse_args()
     if args.command == 'run': run(args.names, args.slow)
