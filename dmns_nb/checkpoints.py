@@ -99,7 +99,7 @@ def set_random_state(saved: dict, device):
     if own is not None and device.type != 'cpu':
         torch.get_device_module(device).set_rng_state(own, device)
 
-# %% ../nbs/F_checkpoints.ipynb #6a44375b
+# %% ../nbs/F_checkpoints.ipynb #b13beb77
 class Checkpoint:
     "Saves and restores all that training depends on from one epoch to the next"
     def __init__(self, model, optimizer, state: State, identity: dict, device):
@@ -120,7 +120,8 @@ class Checkpoint:
         parts = saved['state']
         if set(parts) != set(types) or any(not isinstance(parts[k], t) for k, t in types.items()):
             raise KeyError('state')
-        for weights in (parts['weights'], saved['model']): self.model.load_state_dict(weights)
+        if parts['epoch']: self.model.load_state_dict(parts['weights'])   # they must fit too
+        self.model.load_state_dict(saved['model'])
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(saved['optimizers'][name])
         for name, value in parts.items(): setattr(self.state, name, value)

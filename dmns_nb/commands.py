@@ -277,7 +277,7 @@ def print_demo(runs: dict, data):
         print(f'{package}: {", ".join(marked)}')
     print('(links that the training graph does not hold; * marks those that were hidden)')
 
-# %% ../nbs/K_commands.ipynb #4d5e5460
+# %% ../nbs/K_commands.ipynb #0d040b61
 @call_parse
 @user_errors
 def dmns_demo(
@@ -298,7 +298,7 @@ def dmns_demo(
     data.check()
     print(f'{data.graph}\n{data}\n')
     methods = dict(GCN=config.replace(method='gcn'), GVAE=config.replace(method='gvae'),
-                   DMNS=config.replace(generated_weight=.03))
+                   DMNS=config.replace(variational=True, generated_weight=.03))
     runs = {name: fit(data, c, quiet=False) for name, c in methods.items()}
     print_demo(runs, data)
     draw_demo(runs, out)

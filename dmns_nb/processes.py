@@ -82,12 +82,13 @@ def connect(training: Training):
     if rank:
         for sampler in model.samplers: draw_apart(sampler, rank)
 
-# %% ../nbs/24_processes.ipynb #eb419651
+# %% ../nbs/24_processes.ipynb #82ef80ab
 def begin(saver: Checkpoint, path, resume: bool):
     "Start all processes from what process 0 has"
-    rank = dist.get_rank()
-    if not rank: saver.begin(path, resume)
-    box: list = [None if rank else saver.contents()]
+    rank, box = dist.get_rank(), [None]
+    if not rank:
+        saver.begin(path, resume)
+        box = [saver.contents()]
     with together(): dist.broadcast_object_list(box)
     if rank: saver.restore(box[0])
     elif path and not resume:

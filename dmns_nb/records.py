@@ -105,7 +105,7 @@ def inspect(run: Run, walks=4, queries=500) -> dict:
         torch.manual_seed(0)
         return dict(distance=distance, psi=psi_shares(run.generator, run.embeddings))
 
-# %% ../nbs/G_records.ipynb #6cb02444
+# %% ../nbs/G_records.ipynb #a145bdbf
 _defaults = plain_settings(Config())
 _of_the_generator = {'generated', 'generated_weight', 'fractions', 'level_weights', 'pool',
                      'queries'}
@@ -119,7 +119,8 @@ def relevant_settings(plain: dict) -> dict:
 
 def key_of(dataset: str, split: str, plain: dict, grid: dict) -> str:
     "The name of a run"
-    what = [dataset, split, relevant_settings(plain), {k: list(v) for k, v in grid.items()}]
+    fixed = {k: v for k, v in relevant_settings(plain).items() if k not in grid}
+    what = [dataset, split, fixed, {k: list(v) for k, v in grid.items()}]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 # %% ../nbs/G_records.ipynb #6d4d6af9

@@ -43,7 +43,7 @@ class Group:
     def __post_init__(self):
         for f in fields(self): check_setting(f, getattr(self, f.name))
 
-# %% ../nbs/E_settings.ipynb #319ad57f
+# %% ../nbs/E_settings.ipynb #239e0432
 @dataclass(frozen=True)
 class EncoderSettings(Group):
     "From features and links to embeddings, chapter 4"
@@ -54,7 +54,7 @@ class EncoderSettings(Group):
                         ('none', 'last', 'all'))
     bias: bool = setting(True, 'in the layers')
     dropout: float = setting(.5, 'between the layers', least=0, below=1)
-    variational: bool = setting(True, 'embeddings are distributions, as in GVAE')
+    variational: bool = setting(False, 'embeddings are distributions, as in GVAE')
     prior: bool = setting(False, 'a discriminator keeps them close to N(0, I), as in ARVGA')
 
     def __post_init__(self):
@@ -69,7 +69,7 @@ class DecoderSettings(Group):
     temperature: float = setting(3., 'factor of the dot product', above=0)
     popularity: bool = setting(True, "add the candidate's log degree, its weight learned")
 
-# %% ../nbs/E_settings.ipynb #51f3899d
+# %% ../nbs/E_settings.ipynb #32c02d95
 sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', 'kbgan', 'pool')
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class NegativeSettings(Group):
     generated: str = setting('nodes', "what DMNS's negatives are: made-up points, their laws "
                              '(no draws), or real nodes picked by the laws',
                              ('points', 'laws', 'nodes'))
-    generated_weight: float = setting(.15, 'weight of all generated negatives', least=0)
+    generated_weight: float = setting(.03, 'weight of all generated negatives', least=0)
     fractions: tuple = setting(fractions, 'levels as fractions of T, hardest first')
     level_weights: tuple = setting(level_weights, 'weight of each level')
     pool: int = setting(10, 'uniform nodes from which real nodes are picked', least=2)

@@ -16,8 +16,9 @@ from dmns_nb.settings import Config
 from dmns_nb.splits import split_links
 
 HISTORIES = json.loads((Path(__file__).parent/'histories.json').read_text())
-NODES = dict(variational=False)
-LAWS = dict(variational=False, generated='laws', generated_weight=.02)
+NODES = dict(generated_weight=.15)
+CLOUDS = dict(variational=True, generated_weight=.15)
+LAWS = dict(generated='laws', generated_weight=.02)
 POINTS = LAWS | dict(generated='points')
 CHAIN = POINTS | dict(chain=True)
 CONFIGS = {
@@ -33,15 +34,15 @@ CONFIGS = {
     'dmns points exact': LAWS, 'dmns points exact all': LAWS | dict(queries=1.),
     'dmns points draws': POINTS, 'dmns points chain': CHAIN,
     'dmns not affine': CHAIN | dict(affine=False, diffusion_neighbors=20),
-    'dmns nodes': NODES, 'dmns nodes variational': {},
+    'dmns nodes': NODES, 'dmns nodes variational': CLOUDS,
     'dmns nodes gat': NODES | dict(encoder='gat'),
     'dmns nodes sage': NODES | dict(encoder='sage'),
     'dmns nodes batch': NODES | dict(batch_size=500),
-    'dmns points batch': LAWS | dict(batch_size=500), 'dmns not learned': dict(learned=False),
-    'dmns generated only': dict(samplers=('dmns',)),
+    'dmns points batch': LAWS | dict(batch_size=500), 'dmns not learned': CLOUDS | dict(learned=False),
+    'dmns generated only': CLOUDS | dict(samplers=('dmns',)),
     'dmns unconditional': NODES | dict(conditional=False),
     'dmns cosine T=20': LAWS | dict(schedule='cosine', T=20),
-    'default': dict(preset='default'), 'compact': dict(preset='compact'),
+    'default': CLOUDS | dict(preset='default'), 'compact': CLOUDS | dict(preset='compact'),
     'paper gcn': dict(preset='paper', method='gcn'), 'paper': dict(preset='paper'),
     'released': dict(preset='released', epochs=3, diffusion_steps=10)}
 
