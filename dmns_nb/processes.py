@@ -82,10 +82,10 @@ def connect(training: Training):
     if rank:
         for sampler in model.samplers: draw_apart(sampler, rank)
 
-# %% ../nbs/24_processes.ipynb #82ef80ab
+# %% ../nbs/24_processes.ipynb #aa92f849
 def begin(saver: Checkpoint, path, resume: bool):
     "Start all processes from what process 0 has"
-    rank, box = dist.get_rank(), [None]
+    rank, box = dist.get_rank(), [{}]
     if not rank:
         saver.begin(path, resume)
         box = [saver.contents()]
