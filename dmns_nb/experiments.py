@@ -174,14 +174,14 @@ def find_experiments(names) -> dict:
     for name in names: one_of('an experiment', name, experiments)
     return {name: experiments[name] for name in names or experiments}
 
-# %% ../nbs/H_experiments.ipynb #60eb6318
+# %% ../nbs/H_experiments.ipynb #55b90e87
 def expected_seconds(job: Job, records: dict):
     "Mean time of the runs most like this one; None if there are none"
     config, alike = job.config, defaultdict(list)
     for r in records.values():
         c = r['config']
-        theirs = c['method'], c['encoder'], c['channels']
-        same = theirs == (config.method, config.encoder, list(config.channels))
+        recorded = c['method'], c['encoder'], c['channels']
+        same = recorded == (config.method, config.encoder, list(config.channels))
         alike[(r['dataset'] == job.dataset) + 2*same].append(r['seconds'])
     found = alike.get(3) or alike.get(1)
     return float(np.mean(found)) if found else None

@@ -125,16 +125,16 @@ class HardnessDial:
         "The name of a node without Debian's prefix, or its number"
         return self.graph.names[v].removeprefix('python3-') if self.graph.names else str(v)
 
-# %% ../nbs/09_negatives.ipynb #5e7ef598
+# %% ../nbs/09_negatives.ipynb #7658cea5
 @patch
 def draw_map(self: HardnessDial, query, t: int, ax):
     "All nodes, the query, its neighbours, and the points generated at step t"
     from dmns_nb.drawing import colors
-    v, place = self.graph.index(query), lambda x: self.pca.transform(x.numpy())
+    v, project = self.graph.index(query), lambda x: self.pca.transform(x.numpy())
     late = [self.points(query, step) for step in range(self.schedule.T//2 + 1)]
-    width = 1.03*abs(place(torch.cat([self.h, *late]))).max()
+    width = 1.03*abs(project(torch.cat([self.h, *late]))).max()
     def scatter(x, role, **style):
-        if len(x): ax.scatter(*place(x).T, color=colors[role], **style)
+        if len(x): ax.scatter(*project(x).T, color=colors[role], **style)
     scatter(self.h, 'uniform', s=1, alpha=.4)
     scatter(self.h[self.graph.neighbors(v)], 'neighbor', s=8)
     scatter(self.points(query, t), 'dmns', s=4, alpha=.6)

@@ -82,10 +82,11 @@ def connect(training: Training):
     if rank:
         for sampler in model.samplers: draw_apart(sampler, rank)
 
-# %% ../nbs/24_processes.ipynb #aa92f849
+# %% ../nbs/24_processes.ipynb #09a50115
 def begin(saver: Checkpoint, path, resume: bool):
     "Start all processes from what process 0 has"
-    rank, box = dist.get_rank(), [{}]
+    rank = dist.get_rank()
+    box: list = [{}]
     if not rank:
         saver.begin(path, resume)
         box = [saver.contents()]

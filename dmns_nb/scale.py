@@ -23,7 +23,7 @@ from .records import peak_memory, versions
 from .settings import Config
 from .splits import split_links
 
-# %% ../nbs/23_scale.ipynb #020a40e0
+# %% ../nbs/23_scale.ipynb #24ae7393
 def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np.ndarray:
     "Sorted keys u·n + v of different links u < v; `community` is sorted"
     n = len(community)
@@ -33,7 +33,7 @@ def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np
     first = line[np.searchsorted(community, ids, 'left')]
     last = line[np.searchsorted(community, ids, 'right')]
     owner = lambda point: np.searchsorted(line, point, 'right') - 1
-    keys = np.empty(0, np.int64)
+    keys: np.ndarray = np.empty(0, np.int64)
     while len(keys) < num_links:
         draws = int(1.5*(num_links - len(keys))) + 100
         v = owner(rng.random(draws)*line[-1])

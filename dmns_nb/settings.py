@@ -15,14 +15,14 @@ from .ddpm import schedules
 from .negatives import fractions, level_weights, levels_of
 from .predictor import penalties
 
-# %% ../nbs/E_settings.ipynb #e3a133e3
-def setting(default, meaning: str, choices=None, least=None, above=None, below=None):
+# %% ../nbs/E_settings.ipynb #8de2305a
+def setting(default, meaning: str, choices=None, minimum=None, above=None, below=None):
     "One field of a group: its default, what it means, and what values it can take"
-    limits = dict(choices=choices, least=least, above=above, below=below)
+    limits = dict(choices=choices, minimum=minimum, above=above, below=below)
     return field(default=default, metadata=dict(meaning=meaning, **limits))
 
-_kinds = {int: 'a whole number', float: 'a number', bool: 'True or False', str: 'a text',
-          tuple: 'a tuple of values'}
+_kinds: dict = {int: 'a whole number', float: 'a number', bool: 'True or False', str: 'a text',
+                tuple: 'a tuple of values'}
 
 def check_setting(f, value):
     "Refuse a value of the wrong type, or one that is not allowed"
@@ -30,8 +30,8 @@ def check_setting(f, value):
     if not isinstance(value, accepted) or isinstance(value, bool) != (f.type is bool):
         raise InputError(f'{f.name} must be {_kinds[f.type]}, not {value!r}')
     if limits['choices']: one_of(f.name, value, tuple(limits['choices']))
-    if limits['least'] is not None and not value >= limits['least']:
-        raise InputError(f'{f.name} must be at least {limits["least"]}, not {value}')
+    if limits['minimum'] is not None and not value >= limits['minimum']:
+        raise InputError(f'{f.name} must be at least {limits["minimum"]}, not {value}')
     if limits['above'] is not None and not value > limits['above']:
         raise InputError(f'{f.name} must be greater than {limits["above"]}, not {value}')
     if limits['below'] is not None and not value < limits['below']:
@@ -43,7 +43,7 @@ class Group:
     def __post_init__(self):
         for f in fields(self): check_setting(f, getattr(self, f.name))
 
-# %% ../nbs/E_settings.ipynb #239e0432
+# %% ../nbs/E_settings.ipynb #cf12a924
 @dataclass(frozen=True)
 class EncoderSettings(Group):
     "From features and links to embeddings, chapter 4"
@@ -53,7 +53,7 @@ class EncoderSettings(Group):
     unit: str = setting('all', 'layers after which embeddings get unit length',
                         ('none', 'last', 'all'))
     bias: bool = setting(True, 'in the layers')
-    dropout: float = setting(.5, 'between the layers', least=0, below=1)
+    dropout: float = setting(.5, 'between the layers', minimum=0, below=1)
     variational: bool = setting(False, 'embeddings are distributions, as in GVAE')
     prior: bool = setting(False, 'a discriminator keeps them close to N(0, I), as in ARVGA')
 
@@ -69,7 +69,7 @@ class DecoderSettings(Group):
     temperature: float = setting(3., 'factor of the dot product', above=0)
     popularity: bool = setting(True, "add the candidate's log degree, its weight learned")
 
-# %% ../nbs/E_settings.ipynb #32c02d95
+# %% ../nbs/E_settings.ipynb #17d50a25
 sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', 'kbgan', 'pool')
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class NegativeSettings(Group):
     generated: str = setting('nodes', "what DMNS's negatives are: made-up points, their laws "
                              '(no draws), or real nodes picked by the laws',
                              ('points', 'laws', 'nodes'))
-    generated_weight: float = setting(.03, 'weight of all generated negatives', least=0)
+    generated_weight: float = setting(.03, 'weight of all generated negatives', minimum=0)
     fractions: tuple = setting(fractions, 'levels as fractions of T, hardest first')
     level_weights: tuple = setting(level_weights, 'weight of each level')
-    pool: int = setting(10, 'uniform nodes from which real nodes are picked', least=2)
+    pool: int = setting(10, 'uniform nodes from which real nodes are picked', minimum=2)
     queries: float = setting(.1, 'share of the nodes that negatives are generated for per step',
                              above=0)
 
@@ -100,26 +100,26 @@ class NegativeSettings(Group):
         if self.queries > 1:
             raise InputError(f'queries is a share of the nodes in (0, 1], not {self.queries}')
 
-# %% ../nbs/E_settings.ipynb #a69114f0
+# %% ../nbs/E_settings.ipynb #4ab52e31
 @dataclass(frozen=True)
 class DiffusionSettings(Group):
     "The diffusion model of DMNS, chapters 7, 8, 11 and 12"
-    T: int = setting(50, 'steps of the chain', least=2)
+    T: int = setting(50, 'steps of the chain', minimum=2)
     schedule: str = setting('linear', 'noise schedule', schedules)
     noise: str = setting('β', 'variance of a step back', ('β', 'posterior'))
-    film_layers: int = setting(2, 'of the denoiser', least=1)
+    film_layers: int = setting(2, 'of the denoiser', minimum=1)
     fcl: str = setting('linear', "the FiLM layers' condition: as in the paper, or as released",
                        ('linear', 'silu'))
     conditional: bool = setting(True, 'the denoiser sees the query')
     affine: bool = setting(True, 'False: a nonlinear denoiser, which needs chain=True')
     learned: bool = setting(True, "False: the neighbours' own mean and variance, blurred alike")
     chain: bool = setting(False, 'walk the chain instead of using the closed form')
-    diffusion_steps: int = setting(1, 'gradient steps in each epoch', least=1)
+    diffusion_steps: int = setting(1, 'gradient steps in each epoch', minimum=1)
     diffusion_lr: float = setting(.01, 'learning rate (Adam)', above=0)
-    diffusion_decay: float = setting(0., 'weight decay', least=0)
+    diffusion_decay: float = setting(0., 'weight decay', minimum=0)
     error: str = setting('squared', 'of the predicted noise', ('squared', 'absolute'))
     diffusion_neighbors: int = setting(0, 'neighbours drawn per query; 0: the exact mean over all',
-                                       least=0)
+                                       minimum=0)
 
     def __post_init__(self):
         super().__post_init__()
@@ -133,12 +133,12 @@ class DiffusionSettings(Group):
 class TrainingSettings(Group):
     "The loop, chapter 6"
     lr: float = setting(.01, 'learning rate of encoder and decoder (Adam)', above=0)
-    epochs: int = setting(400, 'at most', least=1)
+    epochs: int = setting(400, 'at most', minimum=1)
     patience: int = setting(100, 'epochs without a better validation score before it stops',
-                            least=1)
-    min_epochs: int = setting(200, 'it does not stop before this one', least=0)
-    val_candidates: int = setting(100, "for validation, drawn anew; 0: the split's own", least=0)
-    batch_size: int = setting(0, 'links per step; 0: all of them', least=0)
+                            minimum=1)
+    min_epochs: int = setting(200, 'it does not stop before this one', minimum=0)
+    val_candidates: int = setting(100, "for validation, drawn anew; 0: the split's own", minimum=0)
+    batch_size: int = setting(0, 'links per step; 0: all of them', minimum=0)
     penalty: str = setting('log-sigmoid', 'loss of a score; as released: sigmoid', penalties)
     reduction: str = setting('sum', 'of the loss over links; as released: mean', ('sum', 'mean'))
 
@@ -241,12 +241,12 @@ def check_together(c: Config):
         raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: '
                          'take fractions below 1')
 
-# %% ../nbs/E_settings.ipynb #5dc1e91d
+# %% ../nbs/E_settings.ipynb #680cb922
 def parse_setting(text: str) -> tuple:
     "Name and value of a setting that was given as NAME=VALUE"
     name, equals, value = text.partition('=')
     if not equals: raise InputError(f'a setting is given as NAME=VALUE, not {text!r}')
-    kind: type = setting_fields[one_of('a setting', name, setting_fields)][1].type
+    kind = setting_fields[one_of('a setting', name, setting_fields)][1].type
     if kind is str: return name, value
     try:
         if kind is tuple: return name, tuple(_number_or_word(v) for v in value.split(','))

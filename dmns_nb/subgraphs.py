@@ -44,7 +44,7 @@ class Features(nn.Module):
     def forward(self, x) -> Embeddings:
         return Embeddings(F.dropout(self.linear(x), self.dropout, self.training))
 
-# %% ../nbs/16_subgraphs.ipynb #607de861
+# %% ../nbs/16_subgraphs.ipynb #7f3bf36e
 class SubgraphDecoder(nn.Module):
     "A decoder that scores a pair by the subgraph around it, without the scored link"
     chunk = 1000         # pairs that are scored at once
@@ -59,7 +59,8 @@ class SubgraphDecoder(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(2*width, width), nn.ReLU(), nn.Dropout(dropout),
                                  nn.Linear(width, 1))
         self.weight = nn.Parameter(torch.zeros(1)) if popularity else None
-        self.keys, self.kept, self.batches = torch.zeros(0, dtype=torch.long), None, {}
+        self.keys, self.kept = torch.zeros(0, dtype=torch.long), None
+        self.batches: dict = {}
 
     def read(self, h: Tensor, batch: 'SubgraphBatch') -> Tensor:
         "Scores of pairs from the nodes' embeddings, eqs. (16.4) and (16.5)"
