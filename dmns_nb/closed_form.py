@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['require_affine', 'affine_coefficients', 'step_coefficients', 'Coefficients', 'segments', 'draw_levels', 'marginals',
            'neighbor_mean', 'neighbor_moments', 'exact_diffusion_loss', 'expected_penalty', 'Laws', 'best_coefficients',
-           'psi_probability']
+           'exact_marginals', 'psi_probability']
 
 # %% ../nbs/12_closed_form.ipynb #314d1917
 from dataclasses import dataclass
@@ -200,6 +200,17 @@ def best_coefficients(M1: Tensor, M2: Tensor, t: int, schedule: Schedule):
     ᾱ = schedule.ᾱ[t]
     a = (1 - ᾱ).sqrt()/(1 - ᾱ + ᾱ*(M2 - M1*M1).clamp(min=0))
     return a, -a*ᾱ.sqrt()*M1
+
+# %% ../nbs/12_closed_form.ipynb #f2f03757
+def exact_marginals(M1: Tensor, M2: Tensor, schedule: Schedule, stops, noise='β') -> dict:
+    "Level → mean and variance of the chain that is walked with these coefficients, eq. (12.4)"
+    mean, var = torch.zeros_like(M1), torch.ones_like(M1)
+    σ2, laws = sigmas(schedule, noise)**2, {}
+    for t in range(schedule.T, min(stops), -1):
+        f, g = step_coefficients(*best_coefficients(M1, M2, t, schedule), t, schedule)
+        mean, var = f*mean + g, f*f*var + σ2[t]
+        if t - 1 in stops: laws[t - 1] = mean, var
+    return laws
 
 # %% ../nbs/12_closed_form.ipynb #101f6a70
 def psi_probability(m0, s0, μ0, μt, ε0, t: int, schedule: Schedule) -> Tensor:

@@ -18,7 +18,7 @@ from .negatives import (Points, diffusion_loss, fractions, generate, level_weigh
                                levels_of, train_diffusion)
 from .predictor import NegativeSampler
 
-# %% ../nbs/11_algorithm.ipynb #894ae063
+# %% ../nbs/11_algorithm.ipynb #9d5bffd4
 class Diffusion(NegativeSampler):
     "Negatives from a conditional diffusion model: noisy training passes, points from the chain"
     first_steps = 30   # gradient steps in the first call of `step`, at least
@@ -31,6 +31,7 @@ class Diffusion(NegativeSampler):
         level_weights=level_weights,          # of each level
         generated_weight=1.,                  # times this
         film_layers=2, fcl='linear', conditional=True, affine=True,   # the denoiser
+        time_encoding='paper',
         diffusion_steps=1,                    # gradient steps per call of `step`
         diffusion_lr=.01, diffusion_decay=0.,
         diffusion_neighbors=20,               # neighbours drawn per query and gradient step
@@ -44,7 +45,7 @@ class Diffusion(NegativeSampler):
                              f'not {len(level_weights)}')
         if not 0 < queries <= 1:
             raise InputError(f'queries is a share of the nodes in (0, 1], not {queries}')
-        self.denoiser = Denoiser(channels, film_layers, fcl, conditional, affine)
+        self.denoiser = Denoiser(channels, film_layers, fcl, conditional, affine, time_encoding)
         self.optimizer = torch.optim.Adam(self.denoiser.parameters(), diffusion_lr,
                                           weight_decay=diffusion_decay)
         self.adjacency = Adjacency(*edge_index, num_nodes)

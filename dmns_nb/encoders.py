@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['propagation', 'Linear', 'GCNLayer', 'SAGELayer', 'AlreadyApplied', 'GATLayer', 'unit_length', 'Embeddings', 'Encoder',
-           'Variational', 'KL']
+           'Variational', 'KL', 'drop_features', 'ReleasedGAT', 'ReleasedSAGE']
 
-# %% ../nbs/04_encoders.ipynb #71b4fec0
+# %% ../nbs/04_encoders.ipynb #accf483a
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from fastcore.basics import patch
 from torch import Tensor, nn
 
 from .checks import one_of
@@ -67,18 +68,19 @@ class SAGELayer(nn.Module):
 
     def forward(self, x, adj): return self.root(x) + adj@self.neighbors(x)
 
-# %% ../nbs/04_encoders.ipynb #c8afefc2
+# %% ../nbs/04_encoders.ipynb #daf81770
 class AlreadyApplied(nn.Identity):
     "Takes the place of a linear layer that was applied before"
     def reset_parameters(self): "Nothing to reset"
 
 class GATLayer(nn.Module):
     "PyG's attention over the neighbours, in several heads that are concatenated or averaged"
-    def __init__(self, in_channels, out_channels, bias=True, heads=3, concat=True):
+    def __init__(self, in_channels, out_channels, bias=True, heads=3, concat=True, dropout=0.):
         super().__init__()
         self.linear = Linear(in_channels, heads*out_channels, bias=False)
         from torch_geometric.nn import GATConv  # slow to import, and only needed here
-        self.conv = GATConv(in_channels, out_channels, heads=heads, concat=concat, bias=bias)
+        self.conv = GATConv(in_channels, out_channels, heads=heads, concat=concat, bias=bias,
+                            dropout=dropout)   # of the attention
         self.conv.lin = AlreadyApplied()        # ours takes sparse features
 
     def forward(self, x, edge_index): return self.conv(self.linear(x), edge_index)
@@ -96,7 +98,7 @@ class Embeddings:
     h: Tensor           # one row per node
     cloud: tuple = ()   # mean and log standard deviation that h was drawn from, if it was
 
-# %% ../nbs/04_encoders.ipynb #07c458b0
+# %% ../nbs/04_encoders.ipynb #80d815d0
 class Encoder(nn.Module):
     "A stack of graph layers with leaky ReLU and dropout in between"
     def __init__(self,
@@ -108,8 +110,11 @@ class Encoder(nn.Module):
         dropout=.1,          # between layers
         bias=True,
         heads=3,             # of a GAT
+        activation='between',   # leaky ReLU 'between' layers, or after 'every' layer
     ):
         super().__init__()
+        one_of('activation', activation, ('between', 'every'))
+        self.activation = activation
         one_of('encoder', kind, ('gcn', 'gat', 'sage'))
         one_of('unit', unit, ('none', 'last', 'all'))
         self.kind, self.norm, self.unit, self.dropout = kind, norm, unit, dropout
@@ -126,29 +131,36 @@ class Encoder(nn.Module):
         if self.kind == 'gat': return x, graph.edge_index
         return x, propagation(graph, 'mean' if self.kind == 'sage' else self.norm)
 
-    def stack(self, x, adj) -> Tensor:
-        "All layers, the last one without what follows it"
-        for i, layer in enumerate(self.layers):
-            if i:
-                x = unit_length(x) if self.unit == 'all' else x
-                x = F.dropout(F.leaky_relu(x), self.dropout, self.training)
-            x = layer(x, adj)
-        return x
+# %% ../nbs/04_encoders.ipynb #d5d19d57
+@patch
+def stack(self: Encoder, x, adj) -> Tensor:
+    "All layers, the last one without what follows it"
+    for i, layer in enumerate(self.layers):
+        if i:
+            if self.activation == 'every': x = F.leaky_relu(x)
+            x = unit_length(x) if self.unit == 'all' else x
+            if self.activation == 'between': x = F.leaky_relu(x)
+            x = F.dropout(x, self.dropout, self.training)
+        x = layer(x, adj)
+    return x
 
-    def forward(self, x, adj) -> Embeddings:
-        "One embedding per node"
-        h = self.stack(x, adj)
-        return Embeddings(h if self.unit == 'none' else unit_length(h))
+@patch
+def forward(self: Encoder, x, adj) -> Embeddings:
+    "One embedding per node"
+    h = self.stack(x, adj)
+    if self.activation == 'every': h = F.leaky_relu(h)
+    return Embeddings(h if self.unit == 'none' else unit_length(h))
 
-# %% ../nbs/04_encoders.ipynb #75f08ff7
+# %% ../nbs/04_encoders.ipynb #6a8bb272
 class Variational(Encoder):
     "An encoder with a mean and a spread per node; in training, embeddings are drawn, eq. (4.2)"
     def __init__(self, in_channels, kind='gcn', channels=(32, 32), norm='sym', unit='none',
-                 dropout=.1, bias=True,
+                 dropout=.1, bias=True, activation='between',
                  length=1.,   # of the means, where unit is not 'none'
     ):
         channels = (*channels[:-1], 2*channels[-1])
-        super().__init__(in_channels, kind, channels, norm, unit, dropout, bias)
+        super().__init__(in_channels, kind, channels, norm, unit, dropout, bias,
+                         activation=activation)
         self.length = length
 
     def forward(self, x, adj) -> Embeddings:
@@ -174,3 +186,52 @@ class KL(nn.Module):
         mean, log_std = emb.cloud
         per_node = (1 + 2*log_std - mean**2 - log_std.exp()**2).sum(1)
         return self.weight*-.5*per_node.mean()
+
+# %% ../nbs/04_encoders.ipynb #854cad6d
+def drop_features(x, p: float, training: bool):
+    "Dropout of features, which may be sparse"
+    if not training or p == 0: return x
+    return x.dropout(p) if isinstance(x, SparseMatrix) else F.dropout(x, p)
+
+class ReleasedGAT(nn.Module):
+    "Three heads and one, each followed by ELU, as in the released program"
+    def __init__(self, in_channels: int, channels=32, dropout=.1, heads=3):
+        super().__init__()
+        self.dropout = dropout
+        self.first = GATLayer(in_channels, channels, False, heads, dropout=dropout)
+        self.last = GATLayer(heads*channels, channels, False, 1, dropout=dropout)
+
+    def inputs(self, graph: Graph):
+        "The features and the links"
+        x = SparseMatrix(graph.features) if graph.features.is_sparse_csr else graph.features
+        return x, graph.edge_index
+
+    def forward(self, x, edge_index) -> Embeddings:
+        "One embedding per node"
+        x = F.elu(self.first(drop_features(x, self.dropout, self.training), edge_index))
+        x = F.dropout(x, self.dropout, self.training)
+        return Embeddings(F.elu(self.last(x, edge_index)))
+
+# %% ../nbs/04_encoders.ipynb #01daaab9
+class ReleasedSAGE(nn.Module):
+    "[x W, A x W] twice, each with ReLU and unit length, then a linear layer"
+    def __init__(self, in_channels: int, channels=32, dropout=.1):
+        super().__init__()
+        self.dropout = dropout
+        self.layers = nn.ModuleList([Linear(in_channels, channels, bias=False),
+                                     Linear(2*channels, channels, bias=False)])
+        for layer in self.layers: nn.init.uniform_(layer.weight, -channels**-.5, channels**-.5)
+        self.last = nn.Linear(2*channels, channels)
+
+    def inputs(self, graph: Graph):
+        "The features, and the matrix that averages over a node and its neighbours"
+        x = SparseMatrix(graph.features) if graph.features.is_sparse_csr else graph.features
+        return x, propagation(graph, 'row')
+
+    def forward(self, x, adj) -> Embeddings:
+        "One embedding per node"
+        for i, layer in enumerate(self.layers):
+            if i: x = F.dropout(x, self.dropout, self.training)
+            x = layer(x)
+            x = unit_length(F.relu(torch.cat([x, adj@x], 1)))
+        return Embeddings(self.last(x))

@@ -6,17 +6,19 @@
 __all__ = ['SparseMatrix', 'pair_keys', 'exclusive_cumsum', 'ranges', 'Adjacency', 'KnownLinks', 'pair_scores', 'law_vectors',
            'pick_levels']
 
-# %% ../nbs/C_kernels.ipynb #937822aa
+# %% ../nbs/C_kernels.ipynb #5f7a2679
+from functools import cached_property
 from math import ceil, log2
 
 import torch
+import torch.nn.functional as F
 from fastcore.basics import patch
 from scipy.sparse import coo_matrix, csr_matrix
 from torch import Tensor, nn
 
 from .checks import InputError
 
-# %% ../nbs/C_kernels.ipynb #44cb5f03
+# %% ../nbs/C_kernels.ipynb #80192f7a
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, matrix, transpose, x):
@@ -39,6 +41,21 @@ class SparseMatrix(nn.Module):
 
     @property
     def shape(self): return self.matrix.shape
+
+    @cached_property
+    def order(self):
+        "Where each entry of the transpose stands in the matrix"
+        m = self.matrix
+        number = torch.arange(m.values().numel(), device=m.device)
+        numbered = torch.sparse_csr_tensor(m.crow_indices(), m.col_indices(), number, m.shape)
+        return numbered.to_sparse_csc().values()
+
+    def dropout(self, p: float):
+        "The same matrix with entries set to zero with probability p, the others scaled up"
+        mask = F.dropout(torch.ones_like(self.matrix.values()), p)
+        keep = lambda m, mask: torch.sparse_csr_tensor(
+            m.crow_indices(), m.col_indices(), m.values()*mask, m.shape, check_invariants=False)
+        return SparseMatrix(keep(self.matrix, mask), keep(self.transpose, mask[self.order]))
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return _Product.apply(self.matrix, self.transpose, x.to(self.matrix.dtype))

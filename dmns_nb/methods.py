@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['samplers', 'make_encoder', 'make_decoder', 'make_generator', 'build', 'Training', 'progress', 'fit', 'Run', 'search']
 
-# %% ../nbs/18_methods.ipynb #bec4ae4e
+# %% ../nbs/18_methods.ipynb #37cfe240
 import os, sys, time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from .checkpoints import (Checkpoint, config_from, identity_of, load_saved,
                                  save_atomically)
 from .checks import InputError, own_randomness, pick_device, progress_bar
 from .dmns import Diffusion
-from .encoders import KL, Encoder, Variational
+from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
 from .negatives import generate
 from .predictor import Dot, LinkPredictor, Uniform
@@ -31,15 +31,19 @@ from .splits import Split
 from .subgraphs import Balls, Features, Pool, SubgraphDecoder, Walks, one_direction
 from .training import LinkLoader, State, epochs, training_links, validation_questions
 
-# %% ../nbs/18_methods.ipynb #4601a8a5
+# %% ../nbs/18_methods.ipynb #d03dc36f
 def make_encoder(graph, c: Config):
     "The encoder that the settings name"
     in_channels = graph.features.shape[1]
     if c.encoder == 'stock': return Stock(in_channels)
     if c.encoder == 'features': return Features(in_channels, c.channels[0], c.dropout)
+    if c.architecture == 'released' and c.encoder != 'gcn':
+        released = dict(gat=ReleasedGAT, sage=ReleasedSAGE)[c.encoder]
+        return released(in_channels, c.channels[-1], c.dropout)
     options = in_channels, c.encoder, c.channels, c.norm, c.unit, c.dropout, c.bias
-    if c.variational: return Variational(*options, length=c.temperature**.5)
-    return Encoder(*options)
+    activation = 'every' if c.architecture == 'released' else 'between'
+    if not c.variational: return Encoder(*options, activation=activation)
+    return Variational(*options, activation, c.temperature**.5)
 
 def make_decoder(graph, c: Config):
     "The decoder that the settings name; a variational encoder has the temperature in its lengths"
@@ -49,7 +53,7 @@ def make_decoder(graph, c: Config):
     return SubgraphDecoder(cut, c.channels, c.unit != 'none', c.temperature, c.popularity,
                            c.dropout)
 
-# %% ../nbs/18_methods.ipynb #a60e7b97
+# %% ../nbs/18_methods.ipynb #bfa75525
 def make_generator(graph, links, c: Config):
     "DMNS's sampler: the chain as the paper has it, or the closed form"
     weights = dict(generated_weight=c.generated_weight, fractions=c.fractions,
@@ -58,9 +62,10 @@ def make_generator(graph, links, c: Config):
                      normalize=False, **weights, **c.group('diffusion'))
 
 samplers = dict(
-    uniform=lambda graph, links, c: Uniform(graph.num_nodes, links.shape[1], c.fresh),
+    uniform=lambda graph, links, c: Uniform(
+        graph.num_nodes, links.shape[1], c.fresh, c.uniform_weight),
     dmns=make_generator,
-    pns=lambda graph, links, c: PNS(graph),
+    pns=lambda graph, links, c: PNS(graph, correct=c.correct_popularity),
     dns=lambda graph, links, c: DNS(graph),
     mcns=lambda graph, links, c: MCNS(graph),
     pairs=lambda graph, links, c: RandomPairs(graph),
@@ -85,7 +90,7 @@ def build(split: Split, c: Config):
     if c.prior: regularisers.append(Prior(c.channels[-1], weight=.1*scale))
     return LinkPredictor(encoder, decoder, chosen, regularisers, c.penalty, c.reduction), links
 
-# %% ../nbs/18_methods.ipynb #f22bf51b
+# %% ../nbs/18_methods.ipynb #894fe021
 class Training:
     "A run in the making: model, optimizer, batches, questions, and a loop over epochs"
     subgraphs = dict(batch_size=500, epoch_size=2000)   # links per step and epoch of SEAL, ScaLed
@@ -96,7 +101,7 @@ class Training:
         self.model, links = build(split, config)
         self.model.to(self.device)
         own = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
-        self.optimizer = torch.optim.Adam(own, config.lr)
+        self.optimizer = torch.optim.Adam(own, config.lr, weight_decay=config.weight_decay)
         self.state, options = State(), dict(batch_size=config.batch_size)
         if config.decoder == 'dot':
             self.questions = validation_questions(split, config.val_candidates)
@@ -119,7 +124,7 @@ class Training:
         "The loop of chapter 6"
         c = self.config
         return epochs(self.model, self.optimizer, self.loader, self.questions, self.state, c.epochs,
-                      c.patience, c.min_epochs, self.split.candidates)
+                      c.patience, c.min_epochs, self.split.candidates, c.keep_last)
 
 # %% ../nbs/18_methods.ipynb #a37199f0
 def progress(loop, total: int, start=0, quiet=True):

@@ -105,12 +105,12 @@ class NegativeSampler(nn.Module):
 
     def epoch_end(self, value: float, model, optimizer, inputs): "Called after validation"
 
-# %% ../nbs/05_predictor.ipynb #0204fae7
+# %% ../nbs/05_predictor.ipynb #f2f3642a
 class Uniform(NegativeSampler):
     "A uniformly drawn node for each link: a new one each time, or one that is drawn once"
-    def __init__(self, num_nodes: int, num_links: int, fresh=True):
+    def __init__(self, num_nodes: int, num_links: int, fresh=True, weight=1.):
         super().__init__()
-        self.num_nodes, self.fresh = num_nodes, fresh
+        self.num_nodes, self.fresh, self.weight = num_nodes, fresh, weight
         if not fresh:
             self.register_buffer('fixed', torch.randint(num_nodes, (num_links,)), persistent=False)
 
@@ -118,7 +118,7 @@ class Uniform(NegativeSampler):
         "One negative for each link of the batch"
         if self.fresh: u = torch.randint(self.num_nodes, batch.v.shape, device=batch.v.device)
         else: u = self.fixed[batch.index]
-        return [Nodes(batch.v, u)]
+        return [Nodes(batch.v, u, self.weight)]
 
 # %% ../nbs/05_predictor.ipynb #04947781
 def combine(positive: Tensor, negatives: list, num_links: int, reduction='sum') -> Tensor:

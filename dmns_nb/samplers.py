@@ -31,11 +31,12 @@ class Unlinked(NegativeSampler):
 
     def sample(self, h, batch, score): return [Nodes(batch.v, self.draw(batch.v, score))]
 
-# %% ../nbs/14_samplers.ipynb #05592f78
+# %% ../nbs/14_samplers.ipynb #04c1bb3a
 class PNS(Unlinked):
     "Nodes in proportion to a power of their degree, eq. (14.1), with scores corrected for it"
-    def __init__(self, graph: Graph, power=.75):
+    def __init__(self, graph: Graph, power=.75, correct=True):   # correct=False: as in the paper
         super().__init__(graph)
+        self.correct = correct
         weight = graph.degrees.float()**power
         self.register_buffer('weight', weight, persistent=False)
         weight = weight.clamp(min=weight[weight > 0].min())   # isolated nodes are never drawn
@@ -43,7 +44,7 @@ class PNS(Unlinked):
         self.register_buffer('surplus', surplus, persistent=False)
 
     @property
-    def offset(self): return self.surplus
+    def offset(self): return self.surplus if self.correct else 0.
 
     def propose(self, v, generator=None):
         "Nodes in proportion to their weight, neighbours included"

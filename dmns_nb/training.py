@@ -113,7 +113,7 @@ def validate(model: LinkPredictor, inputs, questions: Tensor, candidates=9) -> f
     if questions.shape[1] > candidates + 2: return expected_map(scores, candidates).item()
     return metric_values(scores)['map'].mean().item()
 
-# %% ../nbs/06_training.ipynb #dae690ec
+# %% ../nbs/06_training.ipynb #168d74da
 @dataclass
 class State:
     "What training has come to"
@@ -124,15 +124,15 @@ class State:
     history: list = field(default_factory=list)  # loss and validation score of each epoch
     weights: dict = field(default_factory=dict)  # of the model at its best epoch
 
-    def note(self, loss: float, value: float, model):
+    def note(self, loss: float, value: float, model, keep_last=False):   # of equally good epochs
         "One more epoch; the weights are kept if it is the best so far"
         self.epoch += 1
         self.history.append((loss, value))
-        if value > self.best:
+        if value > self.best or (keep_last and value == self.best):
             self.best, self.best_epoch = value, self.epoch
             self.weights = deepcopy(model.state_dict())
 
-# %% ../nbs/06_training.ipynb #b551afc7
+# %% ../nbs/06_training.ipynb #3ea59afd
 def epochs(
     model: LinkPredictor, optimizer,      # what to train
     loader, questions: Tensor,            # links to train on; questions to validate on
@@ -140,6 +140,7 @@ def epochs(
     epochs=400, patience=100,             # at most so many; stop after so many without improvement
     min_epochs=200,                       # but not before this one
     candidates=9,                         # of the validation score
+    keep_last=False,                      # of equally good epochs keep the last, not the first
 ):
     "Train, and yield the state after each epoch"
     state = state or State()
@@ -149,7 +150,7 @@ def epochs(
         losses = [train_step(model, optimizer, batch) for batch in loader]
         value = validate(model.eval(), loader.inputs, questions, candidates)
         per_link = len(loader.v) if model.reduction == 'sum' else 1
-        state.note(sum(losses)/len(losses)/per_link, value, model)
+        state.note(sum(losses)/len(losses)/per_link, value, model, keep_last)
         for sampler in model.samplers:
             sampler.epoch_end(value, model, optimizer, loader.inputs)
         yield state

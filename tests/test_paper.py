@@ -1,0 +1,114 @@
+"Every point in which the presets `paper` and `released` follow the released program."
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dmns_nb.ddpm import make_schedule, sigmas
+from dmns_nb.encoders import Encoder, ReleasedGAT, ReleasedSAGE
+from dmns_nb.film import Denoiser
+from dmns_nb.graphs import synth_graph
+from dmns_nb.methods import Training, build
+from dmns_nb.negatives import levels_of
+from dmns_nb.settings import Config, methods
+from dmns_nb.splits import split_links
+from dmns_nb.training import State
+
+SPLIT = split_links(synth_graph(), num_val=.1, num_test=.1)
+PAPER, RELEASED = Config(preset='paper'), Config(preset='released')
+
+
+@pytest.mark.parametrize('config', [PAPER, RELEASED], ids=['paper', 'released'])
+def test_settings_of_both(config):
+    expected = dict(
+        architecture='released', channels=(32, 32), norm='row', unit='all', bias=False, dropout=.1,
+        temperature=1., popularity=False, fresh=False, generated='points', generated_weight=1.,
+        uniform_weight=1., level_weights=(1., .9, .8, .7), T=50, schedule='linear',
+        noise='posterior', film_layers=2, fcl='silu', time_encoding='released', conditional=True,
+        diffusion_lr=.01, diffusion_decay=1e-4, lr=.01, weight_decay=1e-4, reduction='mean',
+        epochs=1000, patience=50, min_epochs=0, keep_last=True, val_candidates=0, batch_size=0)
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert levels_of(config.T, config.fractions) == (5, 6, 12, 25)
+
+
+def test_where_the_two_differ():
+    apart = {k for k, v in PAPER.flat().items() if RELEASED.flat()[k] != v}
+    assert apart == {'penalty', 'error', 'chain', 'diffusion_neighbors', 'diffusion_steps'}
+    assert (PAPER.penalty, RELEASED.penalty) == ('log-sigmoid', 'sigmoid')
+    assert (RELEASED.error, RELEASED.chain, RELEASED.diffusion_neighbors) == ('absolute', True, 20)
+    assert RELEASED.diffusion_steps == 100
+
+
+def test_encoders():
+    gcn, _ = build(SPLIT, PAPER)
+    assert type(gcn.encoder) is Encoder and gcn.encoder.activation == 'every'
+    kinds = dict(gat=ReleasedGAT, sage=ReleasedSAGE)
+    for name, kind in kinds.items():
+        assert type(build(SPLIT, PAPER.replace(encoder=name))[0].encoder) is kind
+    encoder, graph = gcn.encoder.eval(), SPLIT.train_graph
+    x, adj = graph.features.to_dense(), torch.zeros(graph.num_nodes, graph.num_nodes)
+    adj[tuple(graph.edge_index)] = 1.
+    adj += torch.eye(graph.num_nodes)
+    for layer in encoder.layers:
+        x = F.leaky_relu(adj@x@layer.linear.weight/adj.sum(1, keepdim=True))
+        x = F.normalize(x)
+    torch.testing.assert_close(encoder(*encoder.inputs(graph)).h, x)
+
+
+@pytest.mark.parametrize('config', [PAPER, RELEASED], ids=['paper', 'released'])
+def test_the_loss_averages_five_kinds_of_negatives(config):
+    torch.manual_seed(0)
+    training = Training(SPLIT, config.replace(dropout=0., diffusion_steps=1))
+    model, [batch] = training.model, list(training.loader)
+    emb = model.encoder(*batch.inputs)
+    score, h = model.decoder(emb), emb.h.detach()
+    model.samplers[1].step(h, batch, score)
+    negatives = [kind for s in model.samplers for kind in s.sample(h, batch, score)]
+    fixed, *points = negatives
+    penalty = {'log-sigmoid': lambda s: -F.logsigmoid(s), 'sigmoid': lambda s: (-s).sigmoid()}
+    cost = lambda x, sign: penalty[config.penalty](sign*(emb.h[batch.v]*x).sum(1)).mean()
+    weights = (1., 1., .9, .8, .7)
+    kinds = [emb.h[fixed.u], *(p.x for p in points)]
+    negative = sum(w*cost(x, -1) for w, x in zip(weights, kinds))/5
+    expected = (cost(emb.h[batch.u], 1) + negative)/2
+    torch.testing.assert_close(model.loss(score, emb, batch, negatives), expected)
+    again = [kind for s in model.samplers for kind in s.sample(h, batch, score)]
+    assert torch.equal(again[0].u, fixed.u)                        # one fixed negative per link
+    for optimizer in (training.optimizer, model.samplers[1].optimizer):
+        assert optimizer.param_groups[0]['weight_decay'] == 1e-4
+
+
+def test_time_is_encoded_as_released():
+    denoiser = Denoiser(32, fcl='silu', time_encoding='released')
+    assert isinstance(denoiser.time[1], nn.GELU)
+    t = torch.tensor([1, 6, 50])
+    length = torch.exp(torch.arange(17)*-(math.log(10000)/16))     # d/2 + 1 wave lengths
+    angle = (t - 1)[:, None]*length                                # steps are counted from 0
+    expected = torch.cat([angle.sin(), angle.cos()], 1)[:, :32]
+    torch.testing.assert_close(denoiser.waves(t, 32), expected)
+
+
+def test_the_noise_of_a_step_back_is_the_posterior_variance():
+    schedule = make_schedule('linear', 50)
+    before, now = schedule.ᾱ[:-1], schedule.ᾱ[1:]
+    expected = schedule.β[1:]*(1 - before)/(1 - now)
+    torch.testing.assert_close(sigmas(schedule, 'posterior')[1:]**2, expected)
+
+
+def test_a_tie_counts_as_better():
+    layer = nn.Linear(1, 1)
+    first, last = State(), State()
+    for value in (.5, .7, .7, .6):
+        first.note(1., value, layer)
+        last.note(1., value, layer, keep_last=True)
+    assert (first.best_epoch, last.best_epoch) == (2, 3)
+
+
+def test_rates_of_the_appendix():
+    lr = {m: Config(m, 'paper').lr for m in methods}
+    assert lr['seal'] == lr['scaled'] == 1e-4 and lr['arvga'] == .005
+    assert all(lr[m] == .01 for m in ('gcn', 'gvae', 'pns', 'dns', 'mcns', 'kbgan', 'dmns'))
+    pns, _ = build(SPLIT, Config('pns', 'paper'))
+    assert pns.samplers[0].offset == 0.                            # no correction for popularity
