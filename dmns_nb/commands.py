@@ -92,14 +92,14 @@ def write_predictions(run, k: int, path):
     found.to_csv(path, index=False)
     print(f'{len(found):,} predicted links are in {path}')
 
-# %% ../nbs/K_commands.ipynb #35136306
+# %% ../nbs/K_commands.ipynb #f642ea3c
 @call_parse
 @user_errors
 def dmns_train(
     dataset: str = 'debian',       # debian, cora, citeseer, cs, actor, or a .npz, .csv or .tsv file
     features: str = None,          # .csv or .tsv table of features: node, then numbers
     root: str = None,              # folder of the paper's datasets; else $DMNS_DATA, else the cache
-    split: str = None,             # file of a split; made here when not given
+    split: str = None,             # file of a split, or own: made here; else the paper's, or own
     method: str = 'dmns',          # dmns, gcn, gvae, pns, dns, mcns, arvga, kbgan, graphgan, seal …
     encoder: str = None,           # gcn, gat or sage; the method's own when not given
     preset: str = 'default',       # default, compact, paper or released
@@ -130,10 +130,10 @@ def dmns_train(
     print(f'{data.graph}\n{data}')
     base = out and Path(out)/f'{data.graph.name}-{method}-{config.encoder}-{preset}'
     runs = train_seeds(data, config, seeds, base, resume=resume, device=device, quiet=quiet)
-    best = report(runs, split or 'seed 0', json)
+    best = report(runs, data.source, json)
     if predict: write_predictions(best, predict, predictions)
 
-# %% ../nbs/K_commands.ipynb #9f9ff46d
+# %% ../nbs/K_commands.ipynb #22cc6687
 @call_parse
 @user_errors
 def dmns_reproduce(
@@ -142,7 +142,7 @@ def dmns_reproduce(
     seeds: int = None,               # at most so many; the experiment's own number when not given
     root: str = None,                # folder of the datasets; else $DMNS_DATA, else the cache
     results: str = 'results',        # folder of the finished runs
-    splits: str = 'released',        # released: the paper's, in root/splits; own: made here
+    splits: str = 'released',        # released: the paper's; own: made here
     list: store_true = False,        # show the experiments and how complete each is, and stop
     dry_run: store_true = False,     # show what would be run and how long it would take, and stop
     figures: str = None,             # draw every figure as SVG into this folder, and stop

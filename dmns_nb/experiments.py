@@ -7,7 +7,7 @@ __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'chosen', 'compact'
            'row', 'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'duration', 'overview',
            'missing', 'announce', 'run_job', 'resume_job', 'reproduce']
 
-# %% ../nbs/H_experiments.ipynb #3556bffe
+# %% ../nbs/H_experiments.ipynb #f9053530
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,15 +17,14 @@ import numpy as np
 
 from .checkpoints import plain_settings
 from .checks import InputError, one_of, progress_bar
-from .graphs import data_root, load_graph
 from .methods import fit, search
 from .negatives import fractions, level_weights
 from .ranking import harden, ranks
 from .records import Results, inspect, key_of, pack_ranks, record, unpack_ranks
 from .settings import Config
-from .splits import Split, read_split, split_links
+from .splits import Split, load_split
 
-# %% ../nbs/H_experiments.ipynb #f306481e
+# %% ../nbs/H_experiments.ipynb #937fef54
 @dataclass(frozen=True)
 class Job:
     "One run"
@@ -45,13 +44,7 @@ class Job:
 
 def load_job_split(job: Job, root=None) -> Split:
     "The split that a job runs on"
-    graph = load_graph(job.dataset, root)
-    if job.split_name == 'own': return split_links(graph)
-    file = data_root(root)/'splits'/f'{job.dataset}.npz'
-    if not file.is_file():
-        raise InputError(f'the released split of {job.dataset} is not at {file}; '
-                         'use --splits own for one that is made here')
-    return read_split(file, graph)
+    return load_split(job.dataset, root, 'own' if job.split_name == 'own' else None)
 
 # %% ../nbs/H_experiments.ipynb #e02ac772
 paper_data = ('cora', 'citeseer', 'cs', 'actor')

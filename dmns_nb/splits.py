@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Split', 'draw_candidates', 'split_links', 'candidate_pairs', 'split_from_pyg', 'read_split', 'load_split']
 
-# %% ../nbs/02_splits.ipynb #b7b2a330
+# %% ../nbs/02_splits.ipynb #396ea08f
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from .checks import InputError
 from .files import read_arrays
 from .graphs import Graph, load_graph, sorted_links
 from .kernels import pair_keys
+from .released import checksums, released_split_file
 
 # %% ../nbs/02_splits.ipynb #235a5ede
 @dataclass(eq=False, repr=False)
@@ -186,7 +187,7 @@ def _split_parts(path: Path) -> dict:
     if wrong: raise InputError(f'{path} holds no node ids in {", ".join(wrong)}')
     return parts
 
-# %% ../nbs/02_splits.ipynb #fb3e050d
+# %% ../nbs/02_splits.ipynb #5f554574
 def read_split(
     path,          # .npz of `Split.save` or of the paper's splits, or a folder of text files
     graph: Graph,  # the graph it was made from
@@ -209,7 +210,14 @@ def read_split(
     source = str(parts.get('source', path.name))
     return Split(graph, sorted_links(train[:, :2]), val, test, source)
 
-def load_split(dataset, root=None, split=None, seed=0, features=None) -> Split:
-    "A graph by name or file, with a split read from a file or made here"
+def load_split(
+    dataset,         # name of a dataset, or a file of links
+    root=None,       # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
+    split=None,      # file of a split; 'own': made here. The paper's datasets have the paper's own
+    seed=0,          # of a split that is made here
+    features=None,   # table of features, for a file of links
+) -> Split:
+    "A graph by name or file, with its split"
     graph = load_graph(dataset, root, features)
-    return read_split(split, graph) if split else split_links(graph, seed=seed)
+    if split is None and dataset in checksums: split = released_split_file(dataset, root)
+    return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)
