@@ -44,11 +44,11 @@ class Features(nn.Module):
     def forward(self, x) -> Embeddings:
         return Embeddings(F.dropout(self.linear(x), self.dropout, self.training))
 
-# %% ../nbs/16_subgraphs.ipynb #7f3bf36e
+# %% ../nbs/16_subgraphs.ipynb #e016b418
 class SubgraphDecoder(nn.Module):
     "A decoder that scores a pair by the subgraph around it, without the scored link"
     chunk = 1000         # pairs that are scored at once
-    def __init__(self, cut: 'Balls', channels=(32, 32), unit=True, temperature=1.,
+    def __init__(self, cut, channels=(32, 32), unit=True, temperature=1.,
                  popularity=False, dropout=.1):
         super().__init__()
         self.cut, self.unit, self.temperature = cut, unit, temperature
@@ -62,7 +62,7 @@ class SubgraphDecoder(nn.Module):
         self.keys, self.kept = torch.zeros(0, dtype=torch.long), None
         self.batches: dict = {}
 
-    def read(self, h: Tensor, batch: 'SubgraphBatch') -> Tensor:
+    def read(self, h: Tensor, batch) -> Tensor:
         "Scores of pairs from the nodes' embeddings, eqs. (16.4) and (16.5)"
         x = batch.adj@(h.index_select(0, batch.node) + self.label(batch.label))
         for layer in self.layers: x = batch.adj@layer(F.relu(x))
