@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['commands', 'user_errors', 'require_writable', 'require_seeds', 'with_underscores', 'train_seeds', 'list_settings',
-           'prepare', 'report', 'write_predictions', 'dmns_train', 'dmns_reproduce', 'draw_figures',
-           'seconds_per_epoch', 'bench_rows', 'dmns_bench', 'draw_demo', 'print_demo', 'dmns_demo', 'find_command']
+           'prepare', 'report', 'write_predictions', 'dmns_train', 'dmns_reproduce', 'draw_figures', 'dmns_bench',
+           'draw_demo', 'print_demo', 'dmns_demo', 'find_command']
 
 # %% ../nbs/K_commands.ipynb #d9de761b
 import sys, time
@@ -174,34 +174,7 @@ def draw_figures(results, splits, folder):
     from dmns_nb.tables import load_records
     print(f'{", ".join(save_figures(load_records(results, splits), folder))} in {folder}')
 
-# %% ../nbs/K_commands.ipynb #c3d03acb
-def seconds_per_epoch(data, configs: dict, **options) -> dict:
-    "The fastest epoch of each of some settings, which take turns"
-    import torch
-    from dmns_nb.methods import Training
-    from dmns_nb.scale import time_turns
-    with torch.random.fork_rng():
-        trainings = {name: Training(data, c.replace(epochs=10**6)) for name, c in configs.items()}
-        turns = time_turns(trainings, **options)
-    return {name: seconds for name, (seconds, _) in turns.items()}
-
-def bench_rows(name: str, data, released: bool):
-    "Seconds per epoch of both presets, with and without generated negatives"
-    from dmns_nb.settings import Config
-    fastest = None
-    for preset in ('compact', 'default'):
-        for method, encoder in (('gcn', 'points'), ('gvae', 'clouds')):
-            dmns = Config(preset=preset, variational=encoder == 'clouds')
-            taken = seconds_per_epoch(data, dict(uniform=Config(method, preset), dmns=dmns))
-            fastest = fastest or taken['dmns']
-            yield dict(dataset=name, preset=preset, encoder=encoder, **taken,
-                       ratio=taken['dmns']/taken['uniform'])
-    if released:
-        configs = dict(slow=Config(preset='released'))
-        slow = seconds_per_epoch(data, configs, epochs=1, warm=0)['slow']
-        yield dict(dataset=name, preset='released', encoder='points', dmns=slow, ratio=slow/fastest)
-
-# %% ../nbs/K_commands.ipynb #9838967c
+# %% ../nbs/K_commands.ipynb #f19be31e
 @call_parse
 @user_errors
 def dmns_bench(
@@ -217,7 +190,7 @@ def dmns_bench(
     import torch
     from dmns_nb.graphs import load_graph
     from dmns_nb.records import peak_memory, versions
-    from dmns_nb.scale import bench_sizes
+    from dmns_nb.scale import bench_rows, bench_sizes
     from dmns_nb.splits import split_links
     require_writable(json)
     if sizes:

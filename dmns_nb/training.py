@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['training_links', 'Batch', 'LinkLoader', 'descend', 'train_step', 'validation_questions', 'validate', 'State',
-           'epochs']
+           'epochs', 'progress']
 
-# %% ../nbs/06_training.ipynb #d9e9d383
+# %% ../nbs/06_training.ipynb #e0eae851
+import sys, time
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from .checks import progress_bar
 from .graphs import Graph
 from .kernels import pair_keys
 from .predictor import LinkPredictor
@@ -154,3 +156,21 @@ def epochs(
         for sampler in model.samplers:
             sampler.epoch_end(value, model, optimizer, loader.inputs)
         yield state
+
+# %% ../nbs/06_training.ipynb #a37199f0
+def progress(loop, total: int, start=0, quiet=True):
+    "The same loop, with a progress bar, or with a line every ten seconds where none can be shown"
+    if quiet:
+        yield from loop
+        return
+    last = time.perf_counter()
+    with progress_bar(total=total, initial=start, desc='training') as bar:
+        for state in loop:
+            loss, value = state.history[-1]
+            bar.set_postfix(loss=f'{loss:.3f}', val_map=f'{value:.3f}', best=f'{state.best:.3f}')
+            bar.update()
+            if bar.disable and time.perf_counter() - last > 10:
+                print(f'epoch {state.epoch}: loss {loss:.3f}, validation MAP {value:.3f}, '
+                      f'best {state.best:.3f}', file=sys.stderr, flush=True)
+                last = time.perf_counter()
+            yield state
