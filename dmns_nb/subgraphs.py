@@ -6,7 +6,7 @@
 __all__ = ['num_labels', 'drnl', 'Features', 'SubgraphDecoder', 'Subgraphs', 'distances', 'Balls', 'Walks', 'SubgraphBatch',
            'SubgraphScore', 'one_direction', 'Pool']
 
-# %% ../nbs/16_subgraphs.ipynb #188b76a4
+# %% ../nbs/16_subgraphs.ipynb #5d31f950
 from dataclasses import dataclass, fields
 from math import inf
 
@@ -16,7 +16,7 @@ from fastcore.basics import patch
 from torch import Tensor, nn
 
 from .checks import progress_bar
-from .encoders import Embeddings, Linear
+from .encoders import Embeddings, Linear, feature_input
 from .graphs import Graph
 from .kernels import Adjacency, SparseMatrix, exclusive_cumsum, ranges
 from .predictor import NegativeSampler, Nodes
@@ -30,7 +30,7 @@ def drnl(a: Tensor, b: Tensor) -> Tensor:
     label = 1 + torch.minimum(a, b) + half*(half + odd - 1)
     return torch.where(torch.minimum(a, b) < 0, 0, label.clamp(max=num_labels - 1))
 
-# %% ../nbs/16_subgraphs.ipynb #8c081bab
+# %% ../nbs/16_subgraphs.ipynb #f33dd7f0
 class Features(nn.Module):
     "The encoder of SEAL: a linear map of each node's own features"
     def __init__(self, in_channels: int, channels: int, dropout=.1):
@@ -39,7 +39,7 @@ class Features(nn.Module):
 
     def inputs(self, graph: Graph):
         "What `forward` takes: the features"
-        return [SparseMatrix(graph.features) if graph.features.is_sparse_csr else graph.features]
+        return [feature_input(graph)]
 
     def forward(self, x) -> Embeddings:
         return Embeddings(F.dropout(self.linear(x), self.dropout, self.training))
