@@ -7,6 +7,7 @@ __all__ = ['time_encodings', 'time_waves', 'released_waves', 'FiLM', 'Mixing', '
 
 # %% ../nbs/08_film.ipynb #f657e269
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import InputError, one_of
@@ -95,7 +96,9 @@ class Denoiser(nn.Module):
 
     def condition(self, t: Tensor, query: Tensor) -> Tensor:
         "The sum of the time vector and the query's embedding, the input of every FCL"
-        time = self.time(self.waves(t, self.channels, self.time[0].weight.dtype))
+        steps, row = t.unique(return_inverse=True)   # most rows share their step with others
+        time = self.time(self.waves(steps, self.channels, self.time[0].weight.dtype))
+        time = F.embedding(row, time)
         return time + query if self.conditional else time
 
     def forward(self, x: Tensor, t: Tensor, query: Tensor = None) -> Tensor:

@@ -108,11 +108,12 @@ class NegativeSampler(nn.Module):
 # %% ../nbs/05_predictor.ipynb #f2f3642a
 class Uniform(NegativeSampler):
     "A uniformly drawn node for each link: a new one each time, or one that is drawn once"
-    def __init__(self, num_nodes: int, num_links: int, fresh=True, weight=1.):
+    def __init__(self, num_nodes: int, num_links: int, fresh=True, weight=1., fixed=None):
         super().__init__()
         self.num_nodes, self.fresh, self.weight = num_nodes, fresh, weight
         if not fresh:
-            self.register_buffer('fixed', torch.randint(num_nodes, (num_links,)), persistent=False)
+            if fixed is None: fixed = torch.randint(num_nodes, (num_links,))
+            self.register_buffer('fixed', fixed, persistent=False)
 
     def sample(self, h, batch, score):
         "One negative for each link of the batch"

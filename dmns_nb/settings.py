@@ -47,7 +47,8 @@ class Group:
 @dataclass(frozen=True)
 class EncoderSettings(Group):
     "From features and links to embeddings, chapter 4"
-    encoder: str = setting('gcn', 'graph layers', ('gcn', 'gat', 'sage', 'stock', 'features'))
+    encoder: str = setting('gcn', 'graph layers', ('gcn', 'gat', 'sage', 'stock', 'features',
+                                                   'table'))
     architecture: str = setting('ours', 'how layers are put together: ours, or as in the released '
                                 'program', ('ours', 'released'))
     channels: tuple = setting((128, 64), 'of each layer')
@@ -58,6 +59,7 @@ class EncoderSettings(Group):
     dropout: float = setting(.5, 'between the layers', minimum=0, below=1)
     variational: bool = setting(False, 'embeddings are distributions, as in GVAE')
     prior: bool = setting(False, 'a discriminator keeps them close to N(0, I), as in ARVGA')
+    prior_weight: float = setting(.1, "of the discriminator's loss", minimum=0)
 
     def __post_init__(self):
         super().__post_init__()
@@ -70,6 +72,9 @@ class DecoderSettings(Group):
     decoder: str = setting('dot', 'how pairs are scored', ('dot', 'seal', 'scaled'))
     temperature: float = setting(3., 'factor of the dot product', above=0)
     popularity: bool = setting(True, "add the candidate's log degree, its weight learned")
+    node_labels: bool = setting(True, 'SEAL, ScaLed: nodes are labelled by their distances')
+    readout: str = setting('ends', 'SEAL, ScaLed: what is read off a subgraph, its two ends and '
+                           'its mean, or the mean alone', ('ends', 'mean'))
 
 # %% ../nbs/E_settings.ipynb #967698cc
 sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', 'kbgan', 'pool')
@@ -78,7 +83,7 @@ sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', '
 class NegativeSettings(Group):
     "Where negatives come from, chapters 5, 9, 13 to 16"
     samplers: tuple = setting(('uniform', 'dmns'), 'of negatives: ' + ', '.join(sampler_names))
-    fresh: bool = setting(True, 'draw uniform nodes anew in each step, instead of once')
+    fresh: bool = setting(True, 'draw uniform and popular nodes anew in each step, not once')
     uniform_weight: float = setting(1., 'weight of the uniform negatives', minimum=0)
     correct_popularity: bool = setting(True, 'PNS: scores make up for how often nodes are drawn')
     generated: str = setting('nodes', "what DMNS's negatives are: made-up points, their laws "
@@ -147,6 +152,8 @@ class TrainingSettings(Group):
     min_epochs: int = setting(200, 'it does not stop before this one', minimum=0)
     keep_last: bool = setting(False, 'of equally good epochs keep the last, not the first')
     val_candidates: int = setting(100, "for validation, drawn anew; 0: the split's own", minimum=0)
+    rows: str = setting('both', "training links: each from both ends, or the rows of a released "
+                        'split as they are, with its negatives', ('both', 'released'))
     batch_size: int = setting(0, 'links per step; 0: all of them', minimum=0)
     penalty: str = setting('log-sigmoid', 'loss of a score; as released: sigmoid', penalties)
     reduction: str = setting('sum', 'of the loss over links; as released: mean', ('sum', 'mean'))
@@ -175,8 +182,8 @@ methods = dict(
 # %% ../nbs/E_settings.ipynb #0be3c3c6
 _as_in_the_paper = dict(
     architecture='released', channels=(32, 32), norm='row', bias=False, dropout=.1,
-    temperature=1., popularity=False, fresh=False, correct_popularity=False,
-    generated='points', generated_weight=1., queries=1.,
+    temperature=1., popularity=False, node_labels=False, rows='released', fresh=False,
+    correct_popularity=False, prior_weight=.5, generated='points', generated_weight=1., queries=1.,
     noise='posterior', fcl='silu', time_encoding='released', diffusion_decay=1e-4,
     weight_decay=1e-4, reduction='mean', epochs=1000, patience=50, min_epochs=0, keep_last=True,
     val_candidates=0)
@@ -246,6 +253,8 @@ def check_together(c: Config):
     if c.variational and c.generated != 'nodes':
         raise InputError("made-up points need embeddings of a fixed length: set variational=False "
                          "or generated='nodes'")
+    if c.rows == 'released' and c.generated == 'laws':
+        raise InputError("laws count each link from both ends: set rows='both'")
     if c.chain and c.generated != 'points':
         raise InputError("the chain gives points: set generated='points'")
     if c.source != 'learned' and (c.chain or c.diffusion_neighbors):

@@ -49,12 +49,14 @@ class SubgraphDecoder(nn.Module):
     "A decoder that scores a pair by the subgraph around it, without the scored link"
     chunk = 1000         # pairs that are scored at once
     def __init__(self, cut, channels=(32, 32), unit=True, temperature=1.,
-                 popularity=False, dropout=.1):
+                 popularity=False, dropout=.1,
+                 labels=True,       # False: nodes are not labelled, as in the paper
+                 readout='ends'):   # 'mean': only the mean over all nodes
         super().__init__()
-        self.cut, self.unit, self.temperature = cut, unit, temperature
+        self.cut, self.unit, self.temperature, self.readout = cut, unit, temperature, readout
         width = channels[-1]
-        self.label = nn.Embedding(num_labels, channels[0])
-        nn.init.normal_(self.label.weight, std=.1)
+        self.label = nn.Embedding(num_labels, channels[0]) if labels else None
+        if labels: nn.init.normal_(self.label.weight, std=.1)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(channels, channels[1:]))
         self.mlp = nn.Sequential(nn.Linear(2*width, width), nn.ReLU(), nn.Dropout(dropout),
                                  nn.Linear(width, 1))
@@ -64,8 +66,10 @@ class SubgraphDecoder(nn.Module):
 
     def read(self, h: Tensor, batch) -> Tensor:
         "Scores of pairs from the nodes' embeddings, eqs. (16.4) and (16.5)"
-        x = batch.adj@(h.index_select(0, batch.node) + self.label(batch.label))
+        x = h.index_select(0, batch.node)
+        x = batch.adj@(x if self.label is None else x + self.label(batch.label))
         for layer in self.layers: x = batch.adj@layer(F.relu(x))
+        if self.readout == 'mean': return self.mlp((batch.mean@x).repeat(1, 2))[:, 0]
         v, u = (x.index_select(0, index) for index in batch.ends)
         if self.unit: v, u = F.normalize(v, dim=-1), F.normalize(u, dim=-1)
         score = self.temperature*(v*u).sum(1) + self.mlp(torch.cat([v*u, batch.mean@x], 1))[:, 0]
@@ -283,7 +287,7 @@ def remember_questions(self: SubgraphDecoder, rows: Tensor):
 def structure(self: SubgraphDecoder, v: Tensor, u: Tensor) -> SubgraphBatch:
     "The subgraphs of these pairs: looked up if all of them are remembered, otherwise cut"
     if (name := _name(v, u)) in self.batches: return self.batches[name]
-    device, v, u = self.label.weight.device, v.cpu(), u.cpu()
+    device, v, u = self.mlp[0].weight.device, v.cpu(), u.cpu()
     key = v*self.cut.graph.num_nodes + u
     index = torch.searchsorted(self.keys, key).clamp(max=max(len(self.keys) - 1, 0))
     if len(self.keys) and (self.keys[index] == key).all():
