@@ -5,21 +5,23 @@
 # %% auto #0
 __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'paper', 'experiments', 'chosen', 'compact', 'ingredients', 'Job',
            'load_job_split', 'row', 'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'duration',
-           'overview', 'missing', 'announce', 'run_job', 'resume_job', 'reproduce']
+           'overview', 'missing', 'announce', 'run_job', 'resume_job', 'question_facts', 'note_questions', 'reproduce']
 
 # %% ../nbs/H_experiments.ipynb #f9053530
-import time
+import json, time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.preprocessing import normalize
 
 from .checkpoints import plain_settings
 from .checks import InputError, one_of, progress_bar
 from .methods import fit, search
 from .negatives import fractions, level_weights
-from .ranking import harden, ranks
+from .ranking import harden, link_ids, ranks
 from .records import Results, inspect, key_of, pack_ranks, record, unpack_ranks
 from .settings import Config
 from .splits import Split, load_split, thin_links
@@ -75,7 +77,7 @@ class Experiment:
         "Labels and runs, one seed after the other"
         for seed in range(seeds or self.seeds):
             for dataset in self.datasets:
-                if datasets and dataset.partition('@')[0] not in datasets: continue
+                if datasets and not {dataset, dataset.partition('@')[0]} & {*datasets}: continue
                 for label, (config, grid) in self.rows.items():
                     if seed < self.limits.get((label, dataset), 99):
                         yield label, Job(dataset, config.replace(seed=seed), grid, split)
@@ -311,6 +313,26 @@ def resume_job(job: Job, data: Split, hard: Split, checkpoint) -> dict:
         for file in stale: file.unlink()
         return run_job(job, data, hard, checkpoint)
 
+# %% ../nbs/H_experiments.ipynb #b3ecb145
+def question_facts(split: Split) -> dict:
+    "For each test question: the number of its link, degree of the query, spread of its neighbours"
+    graph, query = split.train_graph, split.test[:, 0].numpy()
+    x = graph.features
+    x = csr_matrix(x.numpy() if not x.is_sparse_csr else
+                   (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()), x.shape)
+    mean = (normalize(graph.adjacency.to_scipy(), 'l1')@normalize(x)).multiply
+    spread = 1 - np.asarray(mean(mean(1)).sum(1)).ravel()
+    return dict(link=link_ids(split.test, graph.num_nodes).tolist(),
+                degree=graph.degrees.numpy()[query].tolist(),
+                spread=spread[query].round(3).tolist())
+
+def note_questions(results: Results, dataset: str, split: Split):
+    "Add the facts of a dataset to `questions.json`, if they are not there"
+    path = results.folder/'questions.json'
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    if dataset in found: return
+    path.write_text(json.dumps(found | {dataset: question_facts(split)}, separators=(',', ':')))
+
 # %% ../nbs/H_experiments.ipynb #5e46fde0
 def reproduce(todo: list, results: Results, root=None, quiet=False):
     "Do the runs, and append a record for each"
@@ -323,6 +345,7 @@ def reproduce(todo: list, results: Results, root=None, quiet=False):
                 if job.dataset not in ready:
                     data = load_job_split(job, root)
                     ready = {job.dataset: (data, harden(data))}   # one graph at a time
+                    if job.dataset == job.graph_name: note_questions(results, job.dataset, data)
                 start = time.perf_counter()
                 unfinished = results.folder/'unfinished'/job.key
                 entry = resume_job(job, *ready[job.dataset], unfinished)
