@@ -37,7 +37,7 @@ class Diffusion(NegativeSampler):
         diffusion_neighbors=20,               # neighbours drawn per query and gradient step
         error='squared',                      # of the predicted noise: 'squared' or 'absolute'
         queries=1.,                           # share of the nodes drawn as `self.queries`
-        fresh=True,                           # draw neighbours anew in each gradient step
+        fresh=True,                           # draw neighbours anew; False: listed once, as released
     ):
         super().__init__()
         if len(level_weights) != len(fractions):
@@ -57,7 +57,7 @@ class Diffusion(NegativeSampler):
         self.started = False
         self.queries: Tensor = None    # nodes drawn by the last `step`
         if diffusion_neighbors and not fresh:
-            self.register_buffer('table', self.draw_neighbors(), persistent=False)
+            self.register_buffer('table', self.fixed_neighbors(), persistent=False)
 
 # %% ../nbs/11_algorithm.ipynb #7ff451dd
 @patch
@@ -65,6 +65,19 @@ def draw_neighbors(self: Diffusion) -> Tensor:
     "n × k uniformly drawn neighbours of every node"
     nodes = torch.arange(self.adjacency.num_nodes, device=self.adjacency.col.device)
     return self.adjacency.sample(nodes[:, None].expand(-1, self.diffusion_neighbors))
+
+@patch
+def fixed_neighbors(self: Diffusion) -> Tensor:
+    "n × k neighbours as the released program lists them, once, before training"
+    adjacency, k = self.adjacency, self.diffusion_neighbors
+    noise = torch.rand(len(adjacency.col), dtype=torch.float64)
+    shuffled = (adjacency.row + noise).argsort()           # within each node
+    degree = adjacency.degree[:, None]
+    position = torch.arange(k)%degree.clamp(min=1)         # all in turn, or, of more than k,
+    position = torch.where(degree > k, 0, position)        # one of them k times
+    listed = adjacency.col[shuffled][(adjacency.first[:, None] + position).clamp(max=len(shuffled)-1)]
+    own = torch.arange(adjacency.num_nodes)[:, None]       # an isolated node is its own neighbour
+    return torch.where(degree > 0, listed, own)
 
 @patch
 def make_loss(self: Diffusion, h: Tensor):

@@ -192,8 +192,7 @@ presets = dict(
     compact=dict(channels=(32, 32)),
     paper=_as_in_the_paper | dict(diffusion_steps=10),
     released=_as_in_the_paper | dict(
-        chain=True, error='absolute', diffusion_neighbors=20, diffusion_steps=100,
-        penalty='sigmoid'))
+        error='absolute', diffusion_neighbors=20, diffusion_steps=100, penalty='sigmoid'))
 _rates = dict(seal=dict(lr=1e-4), scaled=dict(lr=1e-4))   # the paper's appendix
 preset_methods = dict(paper=_rates, released=_rates)
 

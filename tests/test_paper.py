@@ -1,5 +1,6 @@
 "Every point in which the presets `paper` and `released` follow the released program."
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,8 +25,9 @@ PAPER, RELEASED = Config(preset='paper'), Config(preset='released')
 def test_settings_of_both(config):
     expected = dict(
         architecture='released', channels=(32, 32), norm='row', unit='all', bias=False, dropout=.1,
-        temperature=1., popularity=False, fresh=False, generated='points', generated_weight=1.,
-        uniform_weight=1., level_weights=(1., .9, .8, .7), T=50, schedule='linear',
+        temperature=1., popularity=False, fresh=False, rows='released', node_labels=False,
+        correct_popularity=False, prior_weight=.5, generated='points', generated_weight=1.,
+        uniform_weight=1., chain=False, affine=True, level_weights=(1., .9, .8, .7), T=50, schedule='linear',
         noise='posterior', film_layers=2, fcl='silu', time_encoding='released', conditional=True,
         diffusion_lr=.01, diffusion_decay=1e-4, lr=.01, weight_decay=1e-4, reduction='mean',
         epochs=1000, patience=50, min_epochs=0, keep_last=True, val_candidates=0, batch_size=0)
@@ -35,10 +37,62 @@ def test_settings_of_both(config):
 
 def test_where_the_two_differ():
     apart = {k for k, v in PAPER.flat().items() if RELEASED.flat()[k] != v}
-    assert apart == {'penalty', 'error', 'chain', 'diffusion_neighbors', 'diffusion_steps'}
+    assert apart == {'penalty', 'error', 'diffusion_neighbors', 'diffusion_steps'}
     assert (PAPER.penalty, RELEASED.penalty) == ('log-sigmoid', 'sigmoid')
-    assert (RELEASED.error, RELEASED.chain, RELEASED.diffusion_neighbors) == ('absolute', True, 20)
-    assert RELEASED.diffusion_steps == 100
+    assert (RELEASED.error, RELEASED.diffusion_neighbors) == ('absolute', 20)
+    assert (PAPER.diffusion_steps, RELEASED.diffusion_steps) == (10, 100)
+
+
+def test_jumps_have_the_law_of_the_walked_chain():
+    torch.manual_seed(0)
+    [_, jumping] = Training(SPLIT, RELEASED).model.samplers
+    h, v = F.normalize(torch.randn(SPLIT.graph.num_nodes, 32)), torch.zeros(20_000).long()
+    jumping.step(h)
+    jumped = jumping.points(h, v)
+    jumping.chain = True
+    walked = jumping.points(h, v)
+    for t in jumping.levels:
+        for power in (1, 2):        # the mean of every channel, and of its square
+            a, b = jumped[t]**power, walked[t]**power
+            z = (a.mean(0) - b.mean(0))/((a.var(0) + b.var(0))/len(v)).sqrt()
+            assert z.abs().max() < 4.5 and .4 < z.square().mean() < 2
+    joint = [(x[jumping.levels[0]]*x[jumping.levels[1]]).mean(0) for x in (jumped, walked)]
+    torch.testing.assert_close(*joint, rtol=0, atol=.03)                   # levels of one walk
+
+
+@pytest.mark.parametrize('config', [PAPER, RELEASED], ids=['paper', 'released'])
+def test_the_rows_of_a_released_split_are_used_as_they_are(config):
+    rows = torch.cat([SPLIT.train[:50].flip(1), torch.randint(300, (50, 1))], 1)   # one end only
+    given = replace(SPLIT, rows=rows)
+    model, links = build(given, config)
+    uniform, generator = model.samplers
+    assert torch.equal(links, rows[:, :2].T) and torch.equal(uniform.fixed, rows[:, 2])
+    assert torch.equal(generator.adjacency.degree, SPLIT.train_graph.degrees)   # both ends here
+    model, links = build(SPLIT, config)                                         # no rows given
+    assert links.shape[1] == 2*len(SPLIT.train)
+
+
+def test_negatives_of_baselines_are_drawn_once():
+    for method in ('gcn', 'pns', 'dns', 'kbgan'):
+        training = Training(SPLIT, Config(method, 'paper'))
+        [batch], [sampler] = list(training.loader), training.model.samplers
+        score = training.model.eval().score(batch.inputs)
+        offered = {'kbgan': lambda: sampler.table}.get(method, lambda: sampler.fixed)
+        first = offered().clone()
+        for _ in range(2): sampler.step(score.h, batch, score)
+        assert torch.equal(offered(), first), method
+        if method == 'kbgan': continue
+        a, b = (sampler.sample(score.h, batch, score)[0].u for _ in range(2))
+        assert torch.equal(a, b)
+        if method == 'dns': assert (first == a[:, None]).any(1).all()          # one of its ten
+    popular = build(SPLIT, Config('pns', 'paper'))[0].samplers[0].fixed
+    assert SPLIT.train_graph.degrees[popular].float().mean() > SPLIT.train_graph.degrees.float().mean()
+
+
+def test_subgraph_baselines_have_no_labels():
+    for method in ('seal', 'scaled'):
+        assert build(SPLIT, Config(method, 'paper'))[0].decoder.label is None
+        assert build(SPLIT, Config(method))[0].decoder.label is not None
 
 
 def test_encoders():
