@@ -168,7 +168,7 @@ def _well(method, make=compact, **settings):
 _renamed = labels | dict(dmns='DMNS, nodes picked')
 _eleven = {label: _well(m) for m, label in _renamed.items()}
 _encoders = {prefix + kind.upper(): _well(m, encoder=kind) for kind in ('gat', 'sage')
-             for m, prefix in (('gcn', ''), ('gvae', 'GVAE-'), ('dmns', 'DMNS, nodes picked-'))}
+             for m, prefix in (('gcn', ''), ('gvae', 'GVAE-'), ('dmns', 'DMNS, nodes picked, '))}
 _slow = seed_limits(_eleven, cs=1, debian=3) | _on_cs(('GVAE', 'DNS')) \
     | _on_cs(('GCN', 'DMNS, nodes picked'), 5) \
     | seed_limits(('SEAL', 'ScaLed'), cora=3, citeseer=3, actor=3)
@@ -315,7 +315,7 @@ def resume_job(job: Job, data: Split, hard: Split, checkpoint) -> dict:
 
 # %% ../nbs/H_experiments.ipynb #b3ecb145
 def question_facts(split: Split) -> dict:
-    "For each test question: the number of its link, degree of the query, spread of its neighbours"
+    "Of each test question its link, the query's degree and its neighbours' spread; the mean degree"
     graph, query = split.train_graph, split.test[:, 0].numpy()
     x = graph.features
     x = csr_matrix(x.numpy() if not x.is_sparse_csr else
@@ -324,7 +324,8 @@ def question_facts(split: Split) -> dict:
     spread = 1 - np.asarray(mean(mean(1)).sum(1)).ravel()
     return dict(link=link_ids(split.test, graph.num_nodes).tolist(),
                 degree=graph.degrees.numpy()[query].tolist(),
-                spread=spread[query].round(3).tolist())
+                spread=spread[query].round(3).tolist(),
+                mean_degree=round(2*len(graph.links)/graph.num_nodes, 3))
 
 def note_questions(results: Results, dataset: str, split: Split):
     "Add the facts of a dataset to `questions.json`, if they are not there"
