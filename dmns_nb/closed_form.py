@@ -45,9 +45,9 @@ def affine_coefficients(denoiser: Denoiser, condition: Tensor):
 
 def step_coefficients(a: Tensor, b: Tensor, t: int, schedule: Schedule):
     "Factor f and offset g of one step back, eq. (12.2)"
-    k = schedule.β[t]/(1 - schedule.ᾱ[t]).sqrt()
+    κ = schedule.β[t]/(1 - schedule.ᾱ[t]).sqrt()
     root = schedule.α[t].sqrt()
-    return 1/root - a*(k/root), b*(-k/root)
+    return 1/root - a*(κ/root), b*(-κ/root)
 
 # %% ../nbs/12_closed_form.ipynb #e1f58986
 class Coefficients:

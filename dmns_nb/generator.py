@@ -29,6 +29,7 @@ class Generator(Diffusion):
         source='learned',                     # of the laws; others are controls, see `control_laws`
         chain=False,                          # walk the chain, as other denoisers need
         diffusion_neighbors=0,                # 0: the exact mean over all neighbours
+        diffusion_batch=0,                    # nodes per gradient step, drawn anew; 0: all queries
         queries=.1,                           # share of the nodes that is used in each step
         normalize=True,                       # `step` and `forward` scale embeddings to unit length
         **settings,                           # of `Diffusion`
@@ -37,7 +38,7 @@ class Generator(Diffusion):
         device, edge_index = edge_index.device, edge_index.cpu()    # built on the CPU, then moved
         super().__init__(edge_index, num_nodes, channels, queries=queries,
                          diffusion_neighbors=diffusion_neighbors, **settings)
-        self.generated, self.pool = generated, pool
+        self.generated, self.pool, self.diffusion_batch = generated, pool, diffusion_batch
         self.source, self.learned, self.chain = source, source == 'learned', chain
         self.normalize = normalize
         self.mean = neighbor_mean(self.adjacency)
@@ -51,8 +52,14 @@ class Generator(Diffusion):
 def make_loss(self: Generator, h: Tensor):
     "The exact diffusion loss of the queries, eq. (12.5), unless neighbours are to be drawn"
     if self.diffusion_neighbors: return Diffusion.make_loss(self, h)
-    moments = [m[self.queries] for m in neighbor_moments(self.mean, h)]
-    return lambda: exact_diffusion_loss(self.denoiser, h[self.queries], moments, self.schedule)
+    rows = [q[self.queries] for q in (h, *neighbor_moments(self.mean, h))]
+    def loss():
+        size, some = self.diffusion_batch, rows
+        if 0 < size < len(rows[0]):
+            batch = torch.randint(len(rows[0]), (size,), device=h.device)
+            some = [q[batch] for q in rows]
+        return exact_diffusion_loss(self.denoiser, some[0], some[1:], self.schedule)
+    return loss
 
 @patch
 def points(self: Generator, h: Tensor, v: Tensor) -> dict:

@@ -126,6 +126,8 @@ class DiffusionSettings(Group):
                           ('learned', 'moments', 'exact', 'pooled', 'noise'))
     chain: bool = setting(False, 'walk the chain instead of using the closed form')
     diffusion_steps: int = setting(1, 'gradient steps in each epoch', minimum=1)
+    diffusion_batch: int = setting(0, 'nodes per gradient step, drawn anew; 0: all queries',
+                                   minimum=0)
     diffusion_lr: float = setting(.01, 'learning rate (Adam)', above=0)
     diffusion_decay: float = setting(0., 'weight decay', minimum=0)
     error: str = setting('squared', 'of the predicted noise', ('squared', 'absolute'))
@@ -190,7 +192,7 @@ _as_in_the_paper = dict(
 presets = dict(
     default={},
     compact=dict(channels=(32, 32)),
-    paper=_as_in_the_paper | dict(diffusion_steps=10),
+    paper=_as_in_the_paper | dict(diffusion_steps=40, diffusion_batch=2048),
     released=_as_in_the_paper | dict(
         error='absolute', diffusion_neighbors=20, diffusion_steps=100, penalty='sigmoid'))
 _rates = dict(seal=dict(lr=1e-4), scaled=dict(lr=1e-4))   # the paper's appendix

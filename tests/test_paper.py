@@ -37,10 +37,11 @@ def test_settings_of_both(config):
 
 def test_where_the_two_differ():
     apart = {k for k, v in PAPER.flat().items() if RELEASED.flat()[k] != v}
-    assert apart == {'penalty', 'error', 'diffusion_neighbors', 'diffusion_steps'}
+    assert apart == {'penalty', 'error', 'diffusion_neighbors', 'diffusion_steps',
+                     'diffusion_batch'}
     assert (PAPER.penalty, RELEASED.penalty) == ('log-sigmoid', 'sigmoid')
     assert (RELEASED.error, RELEASED.diffusion_neighbors) == ('absolute', 20)
-    assert (PAPER.diffusion_steps, RELEASED.diffusion_steps) == (10, 100)
+    assert (PAPER.diffusion_steps, RELEASED.diffusion_steps) == (40, 100)
 
 
 def test_jumps_have_the_law_of_the_walked_chain():
