@@ -192,7 +192,7 @@ _as_in_the_paper = dict(
 presets = dict(
     default={},
     compact=dict(channels=(32, 32)),
-    paper=_as_in_the_paper | dict(diffusion_steps=40, diffusion_batch=2048),
+    paper=_as_in_the_paper | dict(diffusion_steps=40, diffusion_batch=512),
     released=_as_in_the_paper | dict(
         error='absolute', diffusion_neighbors=20, diffusion_steps=100, penalty='sigmoid'))
 _rates = dict(seal=dict(lr=1e-4), scaled=dict(lr=1e-4))   # the paper's appendix
