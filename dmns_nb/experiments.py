@@ -196,7 +196,7 @@ _control = {
     'clouds, nothing learned': _picked(source='moments'),
     'clouds, real nodes picked': _picked(),
     'DMNS, all chosen': _well('dmns')}
-ingredients = {   # name → settings of the well-trained GCN, and of the paper's
+ingredients: dict = {   # name → settings of the well-trained GCN, and of the paper's
     'symmetric normalisation': (dict(norm='sym'), dict(norm='row')),
     'fresh negatives': (dict(fresh=True, rows='both'), dict(fresh=False, rows='released')),
     'temperature 3': (dict(temperature=3.), dict(temperature=1.)),

@@ -112,9 +112,10 @@ def weight_figure(records: Records):
 def gain_by(records: Records, dataset: str, fact='degree', row='DMNS', other='GCN, weighted',
             groups=5, name='table2') -> pd.DataFrame:
     "Difference in MAP with its interval, by groups of questions with a similar degree or spread"
+    pair = [records.runs(name, label, dataset) for label in (row, other)]
+    if not all(pair) or dataset not in records.questions: return pd.DataFrame()
     value = np.array(records.questions[dataset][fact], dtype=float)
     links = np.array(records.questions[dataset]['link'])
-    pair = [records.runs(name, label, dataset) for label in (row, other)]
     a, b = (np.mean([1/unpack_ranks(r['ranks']) for r in runs], axis=0) for runs in pair)
     edges = np.unique(np.quantile(value, np.linspace(0, 1, groups + 1)))
     group = np.digitize(value, edges[1:-1], right=True)
@@ -131,6 +132,7 @@ def gain_figure(records: Records, fact='degree', label='neighbours of the query 
     fig, axes = plt.subplots(1, 4, figsize=(7, 2.3), sharey=True)
     for ax, dataset in zip(axes, paper_data):
         found = gain_by(records, dataset, fact)
+        if found.empty: continue
         mean = [g.mean for g in found.gain]
         below = [g.mean - g.low for g in found.gain]
         above = [g.high - g.mean for g in found.gain]
@@ -148,10 +150,11 @@ def gain_figure(records: Records, fact='degree', label='neighbours of the query 
 def draw_times(ax, records: Records):
     "Seconds per epoch on generated graphs, beside the paper's on a GPU"
     rows = records.scaling.get('rows', [])
-    links = [r['links'] for r in rows]
-    for key, label, color in (('dmns', 'DMNS, here', colors['dmns']),
+    for key, label, color in (('points', 'DMNS, as in the paper, here', colors['dmns']),
+                              ('dmns', 'DMNS, nodes picked, here', colors['neighbor']),
                               ('uniform', 'uniform negatives, here', colors['baseline'])):
-        ax.loglog(links, [r[key] for r in rows], 'o-', color=color, label=label)
+        measured = [(r['links'], r[key]) for r in rows if key in r]
+        ax.loglog(*zip(*measured or [((), ())]), 'o-', color=color, label=label)
     _, paper_links, seconds = zip(*records.paper['time'])
     ax.loglog(paper_links, seconds, 's--', color=colors['paper'],
               label='DMNS, the paper, on a GPU')
@@ -177,9 +180,8 @@ def cost_table(folder='results') -> pd.DataFrame:
     records = measured(folder)
     rows = pd.DataFrame(records.scaling['rows'])
     paper_seconds = {nodes: seconds for nodes, _, seconds in records.paper['time']}
-    columns = ['nodes', 'links', 'uniform', 'dmns', 'ratio', 'uniform_cpu', 'dmns_cpu',
-               'dmns_mb', 'threads', 'paper']
-    return rows.assign(paper=rows.nodes.map(paper_seconds))[columns]
+    columns = ['nodes', 'links', 'uniform', 'dmns', 'ratio', 'points', 'dmns_mb', 'threads', 'paper']
+    return rows.assign(paper=rows.nodes.map(paper_seconds)).reindex(columns=columns)
 
 # %% ../nbs/J_figures.ipynb #aba6dafd
 def draw_cost(folder='results'):

@@ -59,9 +59,9 @@ def make_decoder(graph, c: Config):
 # %% ../nbs/18_methods.ipynb #bfa75525
 def make_uniform(split: Split, links, c: Config):
     "Uniform negatives: fresh, or those of a released split, or drawn once"
-    given = split.rows is not None and c.rows == 'released' and not c.fresh
-    return Uniform(split.graph.num_nodes, links.shape[1], c.fresh, c.uniform_weight,
-                   split.rows[:, 2].contiguous() if given else None)
+    rows = split.rows if c.rows == 'released' else None
+    fixed = None if c.fresh or rows is None else rows[:, 2].contiguous()
+    return Uniform(split.graph.num_nodes, links.shape[1], c.fresh, c.uniform_weight, fixed)
 
 def make_generator(split: Split, links, c: Config):
     "DMNS's sampler: the chain as the paper has it, or the closed form"

@@ -146,7 +146,7 @@ def forget_peak():
     except OSError: pass
 
 def measure_size(nodes: int, links: int, epochs=8, threads=None, **settings) -> dict:
-    "Seconds per epoch of uniform negatives and of DMNS, and peak memory, in this process"
+    "Seconds per epoch of uniform negatives, picked nodes and points, and peak memory, in this process"
     torch.set_num_threads(threads or os.cpu_count())
     split = split_links(large_graph(nodes, links))
     endless = dict(epochs=10**6, min_epochs=10**6)
@@ -156,9 +156,11 @@ def measure_size(nodes: int, links: int, epochs=8, threads=None, **settings) -> 
     dmns = iter(Training(split, config))
     next(dmns)
     training = peak_memory()   # before there is a second model
-    uniform = Training(split, config.replace(method='gcn'))
+    trainings = dict(uniform=Training(split, config.replace(method='gcn')), dmns=dmns)
+    if nodes <= 100_000:       # a point for every link and level: too many beyond
+        trainings['points'] = iter(Training(split, Config(preset='paper', **endless)))
     row = dict(nodes=nodes, links=links, **settings)
-    for name, clocks in time_turns(dict(uniform=uniform, dmns=dmns), epochs).items():
+    for name, clocks in time_turns(trainings, epochs).items():
         row[name], row[f'{name}_cpu'] = clocks
     return row | dict(ratio=row['dmns']/row['uniform'], training_mb=training,
                       dmns_mb=max(making, training), threads=torch.get_num_threads())

@@ -27,7 +27,8 @@ def test_settings_of_both(config):
         architecture='released', channels=(32, 32), norm='row', unit='all', bias=False, dropout=.1,
         temperature=1., popularity=False, fresh=False, rows='released', node_labels=False,
         correct_popularity=False, prior_weight=.5, generated='points', generated_weight=1.,
-        uniform_weight=1., chain=False, affine=True, level_weights=(1., .9, .8, .7), T=50, schedule='linear',
+        uniform_weight=1., chain=False, affine=True, level_weights=(1., .9, .8, .7), T=50,
+        schedule='linear',
         noise='posterior', film_layers=2, fcl='silu', time_encoding='released', conditional=True,
         diffusion_lr=.01, diffusion_decay=1e-4, lr=.01, weight_decay=1e-4, reduction='mean',
         epochs=1000, patience=50, min_epochs=0, keep_last=True, val_candidates=0, batch_size=0)
@@ -87,7 +88,8 @@ def test_negatives_of_baselines_are_drawn_once():
         assert torch.equal(a, b)
         if method == 'dns': assert (first == a[:, None]).any(1).all()          # one of its ten
     popular = build(SPLIT, Config('pns', 'paper'))[0].samplers[0].fixed
-    assert SPLIT.train_graph.degrees[popular].float().mean() > SPLIT.train_graph.degrees.float().mean()
+    degrees = SPLIT.train_graph.degrees.float()
+    assert degrees[popular].mean() > degrees.mean()
 
 
 def test_subgraph_baselines_have_no_labels():
