@@ -140,7 +140,10 @@ def gain_figure(records: Records, fact='degree', label='neighbours of the query 
                     capsize=2)
         ax.axhline(0, color=colors['query'], lw=.8)
         ax.set(title=titles[dataset])
-        if fact == 'degree': ax.set_xscale('log')
+        if fact == 'degree':
+            ax.set(xscale='log', xlim=(.4, 60))
+            ax.set_xticks([1, 3, 10, 30], ['1', '3', '10', '30'])
+            ax.minorticks_off()
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel('gain in MAP')
     fig.supxlabel(label, fontsize=9)
