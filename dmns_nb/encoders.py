@@ -204,6 +204,9 @@ class ReleasedGAT(nn.Module):
         self.dropout = dropout
         self.first = GATLayer(in_channels, channels, False, heads, dropout=dropout)
         self.last = GATLayer(heads*channels, channels, False, 1, dropout=dropout)
+        for layer in (self.first, self.last):
+            bound = layer.linear.weight.shape[0]**-.5      # as in PyTorch's own linear layer
+            nn.init.uniform_(layer.linear.weight, -bound, bound)
 
     def inputs(self, graph: Graph):
         "The features and the links"

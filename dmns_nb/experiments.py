@@ -142,7 +142,7 @@ _thin = {'GCN, weighted': paper('gcn', uniform_weight=.2), 'DMNS': paper()}
 _thinned = [f'{d}@{share}' for d in ('cs', 'actor', 'debian') for share in (.1, .2, .5)]
 _reasons = {
     'GVAE, fresh negatives': paper('gvae', fresh=True),
-    'ARVGA, fresh negatives': paper('arvga', fresh=True),
+    'ARVGA, free length': paper('arvga', unit='none'),
     'ARVGA, prior weight .05': paper('arvga', prior_weight=.05),
     'PNS, fresh negatives': paper('pns', fresh=True),
     'DNS, fresh candidates': paper('dns', fresh=True),

@@ -104,6 +104,10 @@ def test_encoders():
     kinds = dict(gat=ReleasedGAT, sage=ReleasedSAGE)
     for name, kind in kinds.items():
         assert type(build(SPLIT, PAPER.replace(encoder=name))[0].encoder) is kind
+    gat = build(SPLIT, PAPER.replace(encoder='gat'))[0].encoder
+    for layer, width in ((gat.first, SPLIT.graph.features.shape[1]), (gat.last, 96)):
+        weight = layer.linear.weight                               # as PyTorch's linear layer
+        assert .9*width**-.5 < weight.abs().max() <= width**-.5
     encoder, graph = gcn.encoder.eval(), SPLIT.train_graph
     x, adj = graph.features.to_dense(), torch.zeros(graph.num_nodes, graph.num_nodes)
     adj[tuple(graph.edge_index)] = 1.
