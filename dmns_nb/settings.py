@@ -83,7 +83,7 @@ sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', '
 class NegativeSettings(Group):
     "Where negatives come from, chapters 5, 9, 13 to 16"
     samplers: tuple = setting(('uniform', 'dmns'), 'of negatives: ' + ', '.join(sampler_names))
-    fresh: bool = setting(True, 'draw uniform and popular nodes anew in each step, not once')
+    fresh: bool = setting(True, 'draw negatives, candidates and neighbours anew, not once')
     uniform_weight: float = setting(1., 'weight of the uniform negatives', minimum=0)
     correct_popularity: bool = setting(True, 'PNS: scores make up for how often nodes are drawn')
     generated: str = setting('nodes', "what DMNS's negatives are: made-up points, their laws "
@@ -125,7 +125,7 @@ class DiffusionSettings(Group):
     source: str = setting('learned', "of a negative's law; all but the first are controls",
                           ('learned', 'moments', 'exact', 'pooled', 'noise'))
     chain: bool = setting(False, 'walk the chain instead of using the closed form')
-    diffusion_steps: int = setting(1, 'gradient steps in each epoch', minimum=1)
+    diffusion_steps: int = setting(1, 'gradient steps per batch', minimum=1)
     diffusion_batch: int = setting(0, 'nodes per gradient step, drawn anew; 0: all queries',
                                    minimum=0)
     diffusion_lr: float = setting(.01, 'learning rate (Adam)', above=0)

@@ -33,7 +33,7 @@ class Split:
     val: Tensor       # one row per question: v, u, and the candidates to rank u among
     test: Tensor      # likewise
     source: str = ''  # how it was made
-    rows: Tensor | None = None  # released splits: query, neighbour and fixed negative of each row
+    rows: Tensor | None = None  # training rows of a released split: query, neighbour, negative
 
     @property
     def candidates(self): return self.test.shape[1] - 2
