@@ -157,7 +157,7 @@ def draw_times(ax, records: Records):
                               ('dmns', 'DMNS, nodes picked, here', colors['neighbor']),
                               ('uniform', 'uniform negatives, here', colors['baseline'])):
         measured = [(r['links'], r[key]) for r in rows if key in r]
-        ax.loglog(*zip(*measured or [((), ())]), 'o-', color=color, label=label)
+        if measured: ax.loglog(*zip(*measured), 'o-', color=color, label=label)
     _, paper_links, seconds = zip(*records.paper['time'])
     ax.loglog(paper_links, seconds, 's--', color=colors['paper'],
               label='DMNS, the paper, on a GPU')
