@@ -37,7 +37,7 @@ class Diffusion(NegativeSampler):
         diffusion_neighbors=20,               # neighbours drawn per query and gradient step
         error='squared',                      # of the predicted noise: 'squared' or 'absolute'
         queries=1.,                           # share of the nodes drawn as `self.queries`
-        fresh=True,                           # draw neighbours anew; False: listed once, as released
+        fresh=True,                           # draw neighbours anew; False: listed once
     ):
         super().__init__()
         if len(level_weights) != len(fractions):
@@ -75,7 +75,8 @@ def fixed_neighbors(self: Diffusion) -> Tensor:
     degree = adjacency.degree[:, None]
     position = torch.arange(k)%degree.clamp(min=1)         # all in turn, or, of more than k,
     position = torch.where(degree > k, 0, position)        # one of them k times
-    listed = adjacency.col[shuffled][(adjacency.first[:, None] + position).clamp(max=len(shuffled)-1)]
+    index = (adjacency.first[:, None] + position).clamp(max=len(shuffled) - 1)
+    listed = adjacency.col[shuffled][index]
     own = torch.arange(adjacency.num_nodes)[:, None]       # an isolated node is its own neighbour
     return torch.where(degree > 0, listed, own)
 

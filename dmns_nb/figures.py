@@ -96,7 +96,8 @@ def weight_figure(records: Records):
         mean = row_means(records, 'margin', dataset)
         mean['DMNS, weight 0.2'] = mean.pop('DMNS', None)   # its own weight
         for kind, color in (('GCN', colors['baseline']), ('DMNS', colors['dmns'])):
-            points = sorted((float(row.partition('weight ')[2]), value) for row, value in mean.items()
+            points = sorted((float(row.partition('weight ')[2]), value)
+                            for row, value in mean.items()
                             if row.startswith(f'{kind}, weight') and value)
             if points: ax.semilogx(*zip(*points), 'o-', color=color, ms=3,
                                    label='uniform and generated' if kind == 'DMNS' else 'uniform')
@@ -105,7 +106,8 @@ def weight_figure(records: Records):
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel('test MAP')
     fig.supxlabel('weight of the uniform negatives', fontsize=9)
-    fig.legend(*axes[0].get_legend_handles_labels(), loc='outside upper center', ncols=2, fontsize=8)
+    handles = axes[0].get_legend_handles_labels()
+    fig.legend(*handles, loc='outside upper center', ncols=2, fontsize=8)
     return fig
 
 # %% ../nbs/J_figures.ipynb #0a16e01d
@@ -183,7 +185,8 @@ def cost_table(folder='results') -> pd.DataFrame:
     records = measured(folder)
     rows = pd.DataFrame(records.scaling['rows'])
     paper_seconds = {nodes: seconds for nodes, _, seconds in records.paper['time']}
-    columns = ['nodes', 'links', 'uniform', 'dmns', 'ratio', 'points', 'dmns_mb', 'threads', 'paper']
+    columns = ['nodes', 'links', 'uniform', 'dmns', 'ratio', 'points', 'dmns_mb', 'threads',
+               'paper']
     return rows.assign(paper=rows.nodes.map(paper_seconds)).reindex(columns=columns)
 
 # %% ../nbs/J_figures.ipynb #aba6dafd

@@ -146,7 +146,7 @@ def forget_peak():
     except OSError: pass
 
 def measure_size(nodes: int, links: int, epochs=8, threads=None, **settings) -> dict:
-    "Seconds per epoch of uniform negatives, picked nodes and points, and peak memory, in this process"
+    "Seconds per epoch with three kinds of negatives, and peak memory, in this process"
     torch.set_num_threads(threads or os.cpu_count())
     split = split_links(large_graph(nodes, links))
     endless = dict(epochs=10**6, min_epochs=10**6)

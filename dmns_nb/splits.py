@@ -136,7 +136,8 @@ def thin_links(split: Split, share: float, seed=0) -> Split:
     if rows is not None:
         keys = pair_keys(*train.T, split.graph.num_nodes)
         rows = rows[torch.isin(pair_keys(*rows[:, :2].T, split.graph.num_nodes), keys)]
-    return replace(split, train=train, rows=rows, source=f'{split.source}, {share:.0%} of its links')
+    source = f'{split.source}, {share:.0%} of its links'
+    return replace(split, train=train, rows=rows, source=source)
 
 # %% ../nbs/02_splits.ipynb #ec6e9d22
 @patch

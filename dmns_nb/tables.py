@@ -169,7 +169,8 @@ claim_rows = {
     'four levels are ahead of the best single one': ('ablation-levels', 'all four', None),
     'fifty steps are as good as 200': ('params-T', 'T = 50', 'T = 200'),
     'the linear schedule is ahead of the best other': ('params-schedule', 'linear', None),
-    'generated negatives are ahead of uniform ones': ('generated', 'generated only', 'uniform only'),
+    'generated negatives are ahead of uniform ones':
+        ('generated', 'generated only', 'uniform only'),
     'both kinds are ahead of uniform ones': ('generated', 'both', 'uniform only'),
     'both kinds are ahead of generated ones': ('generated', 'both', 'generated only')}
 
@@ -226,7 +227,8 @@ def slope_table(records: Records) -> pd.DataFrame:
             rows['λ'] = {t: exponent(t, schedule).item() for t in psi['t']}
         runs = [r['psi'] for r in records.runs('psi', 'DMNS', d)]
         for k in ('slope', 'correlation') if runs else ():
-            rows[f'{titles[d]}, {k}'] = dict(zip(runs[0]['t'], np.mean([r[k] for r in runs], axis=0)))
+            mean = np.mean([r[k] for r in runs], axis=0)
+            rows[f'{titles[d]}, {k}'] = dict(zip(runs[0]['t'], mean))
     return pd.DataFrame(rows).T
 
 # %% ../nbs/I_tables.ipynb #5c294007
@@ -238,7 +240,7 @@ def paper_headline(records: Records) -> pd.DataFrame:
         ours, theirs = best_other(records, 'table2', 'DMNS', d), records.paper['table2']
         paper_best = max(theirs.keys() - {'DMNS'}, key=lambda row: theirs[row][d]['map'])
         if not ours: continue
-        best[titles[d]] = (f'{show_runs(records, "table2", ours, d)} {ours} '
+        best[titles[d]] = (f'{row_means(records, "table2", d)[ours]:.3f} {ours} '
                            f'[{theirs[paper_best][d]["map"]:.3f} {paper_best}]')
     rows.loc['best baseline'] = best
     return rows.loc[['GCN', 'GCN, weighted', 'best baseline', 'DMNS']].fillna('')
