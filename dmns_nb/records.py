@@ -90,6 +90,7 @@ def density_slope(log_fp: torch.Tensor, log_fn: torch.Tensor) -> tuple:
     slope = covariance[0, 1]/covariance[0, 0]
     return slope.item(), (slope*(covariance[0, 0]/covariance[1, 1]).sqrt()).item()
 
+# %% ../nbs/G_records.ipynb #ee3bdae6
 def psi_shares(gen: Diffusion, h: torch.Tensor, queries=100, samples=100) -> dict:
     "P(Ψ ≥ 0) at each level with three kinds of means, by sampling and exactly; histograms of Ψ"
     nodes = torch.randperm(len(h))[:queries]
@@ -115,6 +116,7 @@ def psi_shares(gen: Diffusion, h: torch.Tensor, queries=100, samples=100) -> dic
                   for kind in ('per query', 'pooled')}
     return rows | dict(histograms=histograms)
 
+# %% ../nbs/G_records.ipynb #3e23b0ac
 @torch.no_grad()
 def inspect(run: Run, walks=4, queries=500) -> dict:
     "Distances to the query and P(Ψ ≥ 0) of a trained DMNS"
