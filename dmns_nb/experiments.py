@@ -152,6 +152,10 @@ _reasons = {
 experiments |= {
     'margin': Experiment('what the margin of DMNS is made of', _margin, all_data, 5, _few),
     'thin': Experiment('the margin with fewer links', _thin, (*_thinned, 'debian'), 3),
+    'steps': Experiment(
+        'another number of diffusion steps',
+        {'forty steps on 512 nodes': paper(),
+         'ten steps on all nodes': paper(diffusion_steps=10, diffusion_batch=0)}, paper_data, 5),
     'reasons': Experiment('why some baselines depart from the paper', _reasons, paper_data, 3,
                           _on_cs(_reasons, 1))}
 

@@ -17,7 +17,7 @@ from .checks import InputError
 from .drawing import colors, level_colors, use_style
 from .experiments import experiments, paper_data
 from .ranking import paired_difference
-from .records import bins, unpack_ranks
+from .records import bins
 from .tables import Records, load_records, row_means, titles
 
 # %% ../nbs/J_figures.ipynb #98e2ef63
@@ -114,11 +114,11 @@ def weight_figure(records: Records):
 def gain_by(records: Records, dataset: str, fact='degree', row='DMNS', other='GCN, weighted',
             groups=5, name='table2') -> pd.DataFrame:
     "Difference in MAP with its interval, by groups of questions with a similar degree or spread"
-    pair = [records.runs(name, label, dataset) for label in (row, other)]
-    if not all(pair) or dataset not in records.questions: return pd.DataFrame()
+    pair = records.paired(name, row, other, dataset)
+    if pair is None or dataset not in records.questions: return pd.DataFrame()
     value = np.array(records.questions[dataset][fact], dtype=float)
     links = np.array(records.questions[dataset]['link'])
-    a, b = (np.mean([1/unpack_ranks(r['ranks']) for r in runs], axis=0) for runs in pair)
+    a, b = pair
     edges = np.unique(np.quantile(value, np.linspace(0, 1, groups + 1)))
     group = np.digitize(value, edges[1:-1], right=True)
     rows = []

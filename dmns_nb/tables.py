@@ -73,15 +73,20 @@ def _seed_mean(runs: list, seeds: list, ranks: str) -> np.ndarray:
     return np.mean([1/unpack_ranks(r[ranks]) for r in runs if r['seed'] in seeds], axis=0)
 
 @patch
+def paired(self: Records, name: str, row, other, dataset: str, ranks='ranks'):
+    "Reciprocal ranks of two rows, averaged over the seeds that both have; None if there are none"
+    pair = [self.runs(name, label, dataset) for label in (row, other)]
+    seeds = sorted(set.intersection(*({r['seed'] for r in runs} for runs in pair)))
+    return tuple(_seed_mean(runs, seeds, ranks) for runs in pair) if seeds else None
+
+@patch
 def difference(self: Records, name: str, row, other, dataset: str, ranks='ranks'):
     "Mean difference in MAP over the same questions and seeds; None if nothing can be compared"
     key = name, row, other, dataset, ranks
     if key in self._differences: return self._differences[key]
-    pair = [self.runs(name, label, dataset) for label in (row, other)]
-    seeds = sorted(set.intersection(*({r['seed'] for r in runs} for runs in pair)))
-    gap = None
-    if seeds:
-        a, b = (_seed_mean(runs, seeds, ranks) for runs in pair)
+    pair, gap = self.paired(name, row, other, dataset, ranks), None
+    if pair:
+        a, b = pair
         groups = self.questions.get(dataset.partition('@')[0], {}).get('link', [])
         gap = paired_difference(a, b, groups if len(groups) == len(a) else None)
     self._differences[key] = gap
