@@ -113,7 +113,8 @@ experiments = {
         'single levels against all four', {'all four': paper()} | _one_level),
     'levels-weighted': Experiment(
         'the same with an unchanged weight of the uniform negatives',
-        {'all four': paper()} | _same_level, paper_data, 5, _on_cs(_same_level, 0)),
+        {'all four': paper()} | _same_level, paper_data, 5,
+        seed_limits(_same_level, cs=0, actor=3)),
     'params-T': _figure(
         'the number of steps T', {f'T = {T}': paper(T=T) for T in (10, 20, 50, 100, 200)}),
     'params-schedule': _figure(
@@ -137,7 +138,8 @@ _margin |= {f'DMNS, weight {w:g}': paper(uniform_weight=5*w) for w in (1., .5, .
     'noise only': paper(source='noise'), "neighbours' moments": paper(source='moments'),
     'exact denoiser': paper(source='exact'), 'same for all queries': paper(source='pooled'),
     'DMNS': paper(), 'DMNS, eq. 15 as printed': paper(reduction='sum')}
-_few = _on_cs(_margin) | _on_cs(('DMNS, weight 0.5', 'DMNS, weight 0.1', 'DMNS, weight 0.05'), 1)
+_curve = [f'DMNS, weight {w:g}' for w in (.5, .1, .05)]   # points of a picture only
+_few = _on_cs(_margin) | seed_limits(_curve, cs=1, actor=3, debian=3)
 _thin = {'GCN, weighted': paper('gcn', uniform_weight=.2), 'DMNS': paper()}
 _thinned = [f'{d}@{share}' for d in ('cs', 'actor', 'debian') for share in (.1, .2, .5)]
 _reasons = {
@@ -227,7 +229,7 @@ experiments |= {
         seed_limits(_encoders, cs=1, actor=1) | _on_cs(('GVAE-GAT', 'GVAE-SAGE'), 0)),
     'picked': Experiment('DMNS, nodes picked, one setting changed', _variants, small_data),
     'ingredients': Experiment('what makes the training good', _ingredients, paper_data, 3,
-                              _on_cs(_ingredients, 1)),
+                              seed_limits(_ingredients, cs=1)),
     'strong': Experiment(
         "a wider encoder, and PyG's own loop", _strong, all_data, 3,
         seed_limits(_strong, cs=1, actor=1)),

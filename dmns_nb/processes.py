@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['shared_methods', 'LostProcess', 'lost_message', 'together', 'average', 'average_gradients', 'same_randomness',
-           'draw_apart', 'connect', 'begin', 'agreed', 'fit_shared', 'say', 'told_to_end', 'join', 'train_shared',
-           'share_training']
+           'draw_apart', 'connect', 'begin', 'agreed', 'fit_shared', 'say', 'told_to_end', 'join', 'write_shared',
+           'leave', 'train_shared', 'share_training']
 
 # %% ../nbs/24_processes.ipynb #8238509d
 import json as jsonlib
@@ -149,8 +149,8 @@ def told_to_end(*_):
     say(lost_message())
     os._exit(1)
 
-def join(timeout: float, gpu: bool) -> int:
-    "Join the processes that torchrun started; the number of this one"
+def join(timeout: float, gpu: bool):
+    "Join the processes that torchrun started; the number of this one, and what all can read"
     if 'RANK' not in os.environ:
         raise InputError('start this with torchrun, such as '
                          'torchrun --nproc-per-node 2 -m dmns_nb.processes')
@@ -167,22 +167,32 @@ def join(timeout: float, gpu: bool) -> int:
     store = dist.PrefixStore(f'start-{attempt}', store)
     dist.init_process_group('nccl' if gpu else 'gloo', store=store, rank=rank, world_size=world,
                             timeout=wait)
-    return rank
+    return rank, store
 
 # %% ../nbs/24_processes.ipynb #8bc2bd8b
-def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, quiet):
-    "Train with the other processes; process 0 writes the run and its history"
-    rank = join(timeout, gpu)
-    device = torch.device('cuda', torch.cuda.current_device()) if gpu else torch.device('cpu')
-    restarted = int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
-    base = str(Path(out)/f'{split.graph.name}-{config.method}-{config.seed}')
-    run = fit_shared(split, config, base + '.checkpoint', resume or restarted, device, quiet)
-    if rank: return
+def write_shared(run: Run, base: str):
+    "What process 0 writes: the run, and its history as JSON"
     run.save(base + '.run')
     result = dict(history=run.history, best_epoch=run.best_epoch, map=run.metrics['map'].mean,
                   processes=dist.get_world_size())
     Path(base + '.json').write_text(jsonlib.dumps(result) + '\n')
-    print(f'{run}, {dist.get_world_size()} processes')
+    print(f'{run}, {dist.get_world_size()} processes', flush=True)
+
+def leave(store):
+    "Wait until all are here, so that none loses another one that has only ended earlier"
+    store.add('done', 1)
+    while store.add('done', 0) < dist.get_world_size(): time.sleep(.05)
+    dist.destroy_process_group()
+
+def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, quiet):
+    "Train with the other processes; process 0 writes the run and its history"
+    rank, store = join(timeout, gpu)
+    device = torch.device('cuda', torch.cuda.current_device()) if gpu else torch.device('cpu')
+    restarted = int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
+    base = str(Path(out)/f'{split.graph.name}-{config.method}-{config.seed}')
+    run = fit_shared(split, config, base + '.checkpoint', resume or restarted, device, quiet)
+    if not rank: write_shared(run, base)
+    leave(store)
 
 # %% ../nbs/24_processes.ipynb #a110888e
 def share_training(
@@ -213,7 +223,8 @@ def share_training(
         lost = isinstance(e, LostProcess)
         if lost or os.environ.get('RANK', '0') == '0': say(e)
         os._exit(1 if lost else 2)   # without waiting for the others
-    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)   # nor for the threads of the communication library
 
 # %% ../nbs/24_processes.ipynb #a4f16076
 #| eval: false
