@@ -14,7 +14,7 @@ from dmns_nb.splits import split_links
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = '''checks files kernels drawing
-    graphs released splits ranking encoders predictor training
+    graphs released saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers adversarial subgraphs pairs
     settings checkpoints methods
