@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export MPLBACKEND      ?= agg
 export PATH            := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help demo test test-slow prepare run lab docs wheel clean
+.PHONY: help demo test test-browser prepare run lab docs wheel clean
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
@@ -13,6 +13,7 @@ help: ## what can be made
 	@echo "Setting up .venv (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev]'
+	@git rev-parse --git-dir >/dev/null 2>&1 && HOME=$(CURDIR)/.venv nbdev_install_hooks >/dev/null || true
 	@touch $@
 
 demo: .venv/.installed ## train on the embedded Debian graph, print a table, write demo.png
@@ -22,26 +23,25 @@ test: .venv/.installed ## everything CI checks: lint, types, stale files, every 
 	@ruff check --quiet
 	@mypy --no-error-summary
 	@python tools/book.py check
-	@nbdev_test --n_workers 2 --do_print
+	@DMNS_RESULTS=saved nbdev_test --n_workers 2 --do_print
 	@pytest -n 2 --dist worksteal
 
-test-slow: .venv/.installed ## also the cells marked slow (they need the four datasets: see DMNS_DATA)
-	@nbdev_test --flags slow --n_workers 2 --do_print
+test-browser: .venv/.installed ## three chapters in JupyterLab and a real browser (needs Chromium)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet 'playwright>=1.45'
+	@env -u MPLBACKEND python tools/browser.py
 
-prepare: .venv/.installed ## export the modules, clean the notebooks, make README.md
-	@nbdev_export
-	@nbdev_clean
-	@python tools/book.py readme
+prepare: .venv/.installed ## export the modules, tidy up the notebooks, make README.md
+	@python tools/book.py prepare
 
-run: .venv/.installed ## run NB=01_graphs and save its outputs (SLOW=1 runs the slow cells too)
+run: .venv/.installed ## run NB=01_graphs and save its outputs (SLOW=1: compute saved results anew)
 	@env -u MPLBACKEND python tools/book.py run $(NB) $(if $(SLOW),--slow)
 
 lab: .venv/.installed ## open the book in JupyterLab
-	@MPLBACKEND= jupyter lab nbs
+	@env -u MPLBACKEND jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs/index.ipynb
 
 docs: .venv/.installed ## render the site into _docs (needs Quarto)
 	@command -v quarto >/dev/null || { echo "make docs needs Quarto, which is not installed here: see https://quarto.org"; exit 1; }
-	@nbdev_docs && python tools/book.py readme
+	@nbdev_docs && python tools/book.py prepare
 
 wheel: .venv/.installed ## build the wheel into dist
 	@python -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist && rm -rf build *.egg-info && ls dist

@@ -29,8 +29,10 @@ setup(
     license_expression='Apache-2.0', license_files=['LICENSE'], url=site,
     project_urls={'Documentation': site, 'Source': source, 'Issues': f'{source}/issues',
                   'Changelog': f'{files}/CHANGELOG.md'},
-    classifiers=classifiers, packages=[cfg['lib_path']],
-    package_data={cfg['lib_path']: ['data/*']}, include_package_data=False, zip_safe=False,
+    classifiers=classifiers, packages=[cfg['lib_path'], cfg['lib_path'] + '.results'],
+    package_dir={cfg['lib_path'] + '.results': 'results'},   # the book's tables come with it
+    package_data={cfg['lib_path']: ['data/*'], cfg['lib_path'] + '.results': ['*.json*']},
+    include_package_data=False, zip_safe=False,
     python_requires='>=' + cfg['min_python'], install_requires=cfg['requirements'].split(),
     extras_require={'dev': cfg['dev_requirements'].split()},
     entry_points={'console_scripts': cfg['console_scripts'].split(),

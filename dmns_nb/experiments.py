@@ -297,8 +297,8 @@ def announce(todo: list, records: dict, each=False):
 # %% ../nbs/H_experiments.ipynb #4e431b76
 def run_job(job: Job, data: Split, hard: Split, checkpoint=None) -> dict:
     "Run it, from its last checkpoint if there is one; its record"
-    if job.grid: run = search(data, job.config, job.grid, checkpoint, resume=True)
-    else: run = fit(data, job.config, checkpoint, resume=True)
+    if job.grid: run = search(data, job.config, job.grid, checkpoint, resume=True, quiet=True)
+    else: run = fit(data, job.config, checkpoint, resume=True, quiet=True)
     entry = record(run, job.split_name)
     grid = {k: list(v) for k, v in job.grid.items()}
     chosen = {k: getattr(run.config, k) for k in grid}

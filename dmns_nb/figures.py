@@ -172,7 +172,7 @@ def time_figure(records: Records):
     ax.legend(fontsize=8)
     return fig
 
-def measured(folder) -> Records:
+def measured(folder=None) -> Records:   # default: those of the book
     "The records of a folder that has measurements of cost"
     records = load_records(folder)
     if not records.scaling:
@@ -180,7 +180,7 @@ def measured(folder) -> Records:
                          f'dmns_bench --sizes … --json {folder}/scaling.json first')
     return records
 
-def cost_table(folder='results') -> pd.DataFrame:
+def cost_table(folder=None) -> pd.DataFrame:
     "Time and memory of every size measured, beside the paper's seconds on a GPU"
     records = measured(folder)
     rows = pd.DataFrame(records.scaling['rows'])
@@ -190,7 +190,7 @@ def cost_table(folder='results') -> pd.DataFrame:
     return rows.assign(paper=rows.nodes.map(paper_seconds)).reindex(columns=columns)
 
 # %% ../nbs/J_figures.ipynb #aba6dafd
-def draw_cost(folder='results'):
+def draw_cost(folder=None):
     "Seconds per epoch and peak memory against the number of links, on log axes"
     records = measured(folder)
     rows, fit = records.scaling['rows'], records.scaling['exponents']['dmns']
@@ -208,7 +208,7 @@ def draw_cost(folder='results'):
     right.set(xlabel='links', ylabel='GB at the peak', title='Memory')
     return fig
 
-def reach(folder='results', gigabytes=(2, 4, 8, 16, 64, 256)) -> pd.DataFrame:
+def reach(folder=None, gigabytes=(2, 4, 8, 16, 64, 256)) -> pd.DataFrame:
     "Links that fit into memory, by the line through the smallest and the largest size measured"
     rows = sorted(measured(folder).scaling['rows'], key=lambda r: r['links'])
     small, large = rows[0], rows[-1]

@@ -149,7 +149,7 @@ def fit(
     checkpoint=None,         # file to save progress to
     resume=False,            # go on from that file if it is there
     device='auto',           # 'auto', 'cpu', 'cuda', 'cuda:1'
-    quiet=True,              # no progress bar
+    quiet=None,              # True: no progress bar; False: lines where there can be no bar
     save_every=None,         # seconds between checkpoints; $DMNS_SAVE_EVERY, else 30
     **changes,               # settings to replace
 ):                           # → Run

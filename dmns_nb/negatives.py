@@ -6,9 +6,11 @@
 __all__ = ['fractions', 'level_weights', 'diffusion_loss', 'train_diffusion', 'generate', 'levels_of', 'Points', 'HardnessDial']
 
 # %% ../nbs/09_negatives.ipynb #641b53a7
+from base64 import b64encode
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
+from html import escape
 from io import BytesIO
 from math import floor
 
@@ -179,27 +181,44 @@ def draw(self: HardnessDial, query, t: int):
 
 # %% ../nbs/09_negatives.ipynb #5beab99e
 @patch
+def picture(self: HardnessDial, query, t: int) -> str:   # HTML
+    "The picture of `draw` as an image with a description, for a widget"
+    import matplotlib.pyplot as plt
+    fig = self.draw(query, t)
+    fig.savefig(png := BytesIO(), format='png')
+    plt.close(fig)
+    name, near = self.label(self.graph.index(query)), ', '.join(self.nearest(query, t, 3))
+    alt = escape(f'Generated negatives of {name} at step {t}; the nearest nodes are {near}')
+    return f'<img alt="{alt}" src="data:image/png;base64,{b64encode(png.getvalue()).decode()}">'
+
+@patch
 def widget(self: HardnessDial, query=None):   # the first query; if not given, the largest hub
     "A box to choose the query, a slider over t, and the picture of `draw`"
     import ipywidgets as widgets
-    import matplotlib.pyplot as plt
     names = self.graph.names or [str(v) for v in range(self.graph.num_nodes)]
     v = int(self.graph.degrees.argmax()) if query is None else self.graph.index(query)
-    style, layout = {'description_width': 'initial'}, widgets.Layout(width='340px')
+    layout = lambda width: widgets.Layout(width=width, max_width='100%')
+    options = dict(continuous_update=False, style={'description_width': '100px'})
     box = widgets.Combobox(value=names[v], options=names[:5000], description='query',
-                           continuous_update=False, style=style, layout=layout)
+                           layout=layout('420px'), **options)
     slider = widgets.IntSlider(value=self.schedule.T//10, min=0, max=self.schedule.T,
-                               description='stop at step t', continuous_update=False,
-                               style=style, layout=layout)
-    message, picture = widgets.Label(), widgets.Image(format='png')
+                               description='stop at step t', layout=layout('700px'), **options)
+    message, picture = widgets.Label(), widgets.HTML()
     def show(change=None):
         is_id = not self.graph.names and box.value.isdecimal()
-        try: fig = self.draw(int(box.value) if is_id else box.value, slider.value)
+        try: picture.value = self.picture(int(box.value) if is_id else box.value, slider.value)
         except InputError as e: message.value = str(e)
-        else:
-            fig.savefig(png := BytesIO(), format='png')
-            plt.close(fig)
-            message.value, picture.value = '', png.getvalue()
+        else: message.value = ''
     for control in (box, slider): control.observe(show, 'value')
     show()
-    return widgets.VBox([widgets.HBox([box, slider]), message, picture])
+    return widgets.VBox([box, slider, message, picture])
+
+@patch
+def show(self: HardnessDial, query=None):
+    "The widget, and a still picture that takes its place where there is no kernel"
+    from IPython.display import HTML, display
+    widget = self.widget(query)
+    slider = '.jp-OutputArea:has(.widget-slider) .dial-still'
+    error = '.jp-OutputArea:has(.dial-still) > * > .jp-OutputArea-output.jupyter-widgets'
+    style = f'<style>{slider}, {error} {{display: none}}</style>'
+    display(HTML(f'{style}<div class="dial-still">{widget.children[-1].value}</div>'), widget)

@@ -21,6 +21,7 @@ from .experiments import experiments, paper_data
 from .positivity import exponent
 from .ranking import paired_difference
 from .records import Results, unpack_ranks
+from .saved import results_folder
 
 # %% ../nbs/I_tables.ipynb #ef619208
 titles = dict(cora='Cora', citeseer='Citeseer', cs='CS', actor='Actor', debian='Debian')
@@ -37,7 +38,7 @@ def _read_json(file) -> dict:
 
 class Records:
     "Finished runs, the paper's values, and the link that each test question asks about"
-    def __init__(self, folder='results', split='released'):
+    def __init__(self, folder, split='released'):
         self.by_key, self.split = Results(folder).read(), split
         self.paper = _read_json(files('dmns_nb')/'data'/'paper.json')
         self.questions = _read_json(Path(folder)/'questions.json')
@@ -63,9 +64,9 @@ class Records:
         "A metric of each run; 'hard' is MAP among hard candidates"
         return [r['hard_map'] if metric == 'hard' else r['metrics'][metric]['mean'] for r in runs]
 
-def load_records(folder='results', split='released') -> Records:
+def load_records(folder=None, split='released') -> Records:   # default: those of the book
     "The records in a folder, on the released splits or on the package's own"
-    return Records(folder, split)
+    return Records(folder or results_folder(), split)
 
 # %% ../nbs/I_tables.ipynb #e8eff57f
 def _seed_mean(runs: list, seeds: list, ranks: str) -> np.ndarray:

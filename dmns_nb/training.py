@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .checks import progress_bar
+from .checks import LiveCurve, can_show_progress, in_notebook, progress_bar
 from .graphs import Graph
 from .kernels import pair_keys
 from .predictor import LinkPredictor
@@ -158,19 +158,22 @@ def epochs(
         yield state
 
 # %% ../nbs/06_training.ipynb #a37199f0
-def progress(loop, total: int, start=0, quiet=True):
-    "The same loop, with a progress bar, or with a line every ten seconds where none can be shown"
-    if quiet:
+def progress(loop, total: int, start=0, quiet=None):   # None: a bar where one can be shown
+    "The same loop with a bar, with live curves in a notebook, or with lines in a log file"
+    if quiet or (quiet is None and not can_show_progress()):
         yield from loop
         return
-    last = time.perf_counter()
+    last, curve = time.perf_counter(), LiveCurve() if in_notebook() else None
     with progress_bar(total=total, initial=start, desc='training') as bar:
         for state in loop:
             loss, value = state.history[-1]
-            bar.set_postfix(loss=f'{loss:.3f}', val_map=f'{value:.3f}', best=f'{state.best:.3f}')
+            text = dict(loss=f'{loss:.3f}', val_map=f'{value:.3f}', best=f'{state.best:.3f}')
+            bar.set_postfix(text, refresh=False)
             bar.update()
+            if curve: curve.update(state.history)
             if bar.disable and time.perf_counter() - last > 10:
                 print(f'epoch {state.epoch}: loss {loss:.3f}, validation MAP {value:.3f}, '
                       f'best {state.best:.3f}', file=sys.stderr, flush=True)
                 last = time.perf_counter()
             yield state
+    if curve: curve.close()

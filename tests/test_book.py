@@ -1,7 +1,9 @@
 "The book as a whole: stale files are found, notebooks are well formed."
+import ast
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from string import ascii_uppercase
@@ -289,3 +291,72 @@ def test_readme_shows_the_headline_of_the_results():
     from dmns_nb.tables import headline, load_records, paper_headline
     records, readme = load_records(ROOT/'results'), (ROOT/'README.md').read_text(encoding='utf-8')
     for made in (paper_headline, headline): assert made(records).to_string() in readme
+
+
+@pytest.mark.parametrize('path', LESSONS, **by_stem)
+def test_lessons_end_with_exercises_that_have_answers(path):
+    markdown, code = ('\n'.join(cells(path, kind)) for kind in ('markdown', 'code'))
+    assert '## Exercises' in markdown
+    titles = re.findall(r'^\*\*Exercise (\d)\. \S', markdown, re.M)
+    assert titles == ['1', '2', '3'][:len(titles)] and len(titles) >= 2
+    answers = [c for c in cells(path, 'code') if '#| code-summary: Answer' in c]
+    assert len(answers) == len(titles) and '#| slow' not in code
+    for answer in answers:
+        assert '#| code-fold: true' in answer and re.search(r'\bassert |\btest_', answer)
+        names = [node.targets if isinstance(node, ast.Assign) else node.name if hasattr(
+                 node, 'name') else None for node in ast.parse(answer).body]
+        assert {'answer'} >= {name for name in names if name}, 'an answer keeps to itself'
+
+
+def test_every_saved_result_is_used_once_and_every_use_has_one():
+    saved = json.loads((ROOT/'dmns_nb'/'data'/'saved.json').read_text(encoding='utf-8'))
+    used = [name for path in LESSONS + APPENDIX if path.stem != 'P_saved'
+            for source in cells(path, 'code')
+            for name in re.findall(r'run_or_load\((\w+)', source)]
+    assert sorted(used) == sorted(saved) and used
+
+
+@pytest.mark.parametrize('path', NOTEBOOKS, **by_stem)
+def test_folded_cells_are_collapsed_in_jupyterlab(path):
+    nb = json.loads(path.read_text(encoding='utf-8'))
+    for cell in nb['cells']:
+        source = ''.join(cell['source'])
+        folded = re.search(r'^#\| (code-fold: true|hide|echo: false)$', source, re.M)
+        hidden = cell['metadata'].get('jupyter', {}).get('source_hidden', False)
+        assert hidden == bool(folded and cell['cell_type'] == 'code')
+
+
+def fake_run(path, output):
+    "Change the first output of a notebook, as running it by hand does"
+    nb = json.loads(path.read_text(encoding='utf-8'))
+    next(c for c in nb['cells'] if c['cell_type'] == 'code' and c['outputs'])['outputs'] = [output]
+    path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
+
+
+PRINTED = dict(output_type='stream', name='stdout', text=['other\n'])
+ERROR = dict(output_type='error', ename='KeyError', evalue="'x'", traceback=[])
+
+
+@pytest.mark.parametrize('output', [PRINTED, ERROR], ids=['printed', 'error'])
+def test_running_by_hand_is_undone_and_found(copy, output):
+    path = copy/'nbs'/'03_ranking.ipynb'
+    before = path.read_bytes()
+    commit = ['git', '-c', 'user.name=x', '-c', 'user.email=x@example.org', 'commit', '-qm', 'x']
+    for command in (['git', 'init', '-q'], ['git', 'add', '.'], commit):
+        subprocess.run(command, cwd=copy, check=True)
+    fake_run(path, output)
+    with pytest.raises(SystemExit, match='03_ranking.ipynb: not the outputs'): book.check(copy)
+    assert book.settle(path) is None and path.read_bytes() == before
+    text = path.read_text(encoding='utf-8')
+    path.write_text(text.replace('def ', 'def  ', 1), encoding='utf-8')   # and edited
+    fake_run(path, output)
+    expected = "ended in KeyError: 'x'" if output is ERROR else 'run `make run NB=03_ranking`'
+    assert expected in book.settle(path)
+
+
+def test_badges_lead_to_this_repository_and_chapter():
+    import nbformat
+    path = ROOT/'nbs'/'03_ranking.ipynb'
+    text = book.badges(path.stem, nbformat.read(path, as_version=4)).source
+    assert 'colab.research.google.com/github/dmns-nb/dmns_nb/blob/main/nbs/03_ranking.ipynb' in text
+    assert 'mybinder.org' in text and re.search(r'\d+ min to read, about \d+ s to run', text)

@@ -28,7 +28,7 @@ def wheel(tmp_path_factory):
     copy = tmp_path_factory.mktemp('source')
     for name in ('settings.ini', 'setup.py', 'MANIFEST.in', 'README.md', 'LICENSE', 'CHANGELOG.md'):
         shutil.copy(ROOT/name, copy/name)
-    for name in ('dmns_nb', 'nbs', 'tests', 'tools'):
+    for name in ('dmns_nb', 'nbs', 'results', 'tests', 'tools'):
         shutil.copytree(ROOT/name, copy/name, ignore=shutil.ignore_patterns('__pycache__'))
     subprocess.run([*PIP, 'wheel', '.', '--no-deps', '--no-build-isolation',
                     '--wheel-dir', str(copy/'out')], cwd=copy, check=True, capture_output=True)
@@ -52,12 +52,13 @@ def installed(wheel, tmp_path_factory):
     return run
 
 
-def test_the_wheel_holds_the_package_and_the_graph_and_nothing_else(wheel):
+def test_the_wheel_holds_the_package_its_data_and_results_and_nothing_else(wheel):
     names = {n for n in zipfile.ZipFile(wheel).namelist() if '.dist-info/' not in n}
     there = {str(p.relative_to(ROOT)) for p in (ROOT/'dmns_nb').rglob('*')
              if p.is_file() and '__pycache__' not in p.parts}
+    there |= {f'dmns_nb/results/{p.name}' for p in (ROOT/'results').glob('*.json*')}
     assert names == there and 'dmns_nb/data/debian.npz' in names
-    assert wheel.stat().st_size < 300_000
+    assert 'dmns_nb/results/runs.jsonl' in names and wheel.stat().st_size < 3_000_000
 
 
 def test_what_the_wheel_says_of_itself(wheel):

@@ -1,11 +1,17 @@
-"Run notebooks, make README.md, and check that nothing made from a notebook is stale."
+"Run notebooks, give them their common parts, make README.md, and find what is stale."
 import argparse
 import filecmp
+import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from configparser import ConfigParser
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -14,35 +20,180 @@ ROOT = Path(__file__).resolve().parent.parent
 WIDGET = 'application/vnd.jupyter.widget-view+json'
 
 
-def is_slow(cell): return re.search(r'^#\|\s*(slow|eval:\s*false)\b', cell.source, re.M) is not None
+@cache
+def settings():
+    parser = ConfigParser(delimiters=['='])
+    parser.read(ROOT/'settings.ini', encoding='utf-8')
+    return parser['DEFAULT']
+
+
+def notebooks(root=ROOT):
+    "All notebooks in the order of the book: index, chapters, appendices."
+    return sorted((root/'nbs').glob('*.ipynb'), key=lambda p: (p.stem != 'index', p.stem))
+
+
+def is_runnable(nb): return not any('skip_exec: true' in c.source for c in nb.cells)
+
+
+# ---- parts that all notebooks share
+
+def badges(name, nb):
+    "Links that open the notebook elsewhere, and how long it takes."
+    s, path = settings(), f'nbs/{name}.ipynb'
+    repository = f"{s['user']}/{s['repo']}"
+    colab = f"https://colab.research.google.com/github/{repository}/blob/{s['branch']}/{path}"
+    binder = f"https://mybinder.org/v2/gh/{repository}/{s['branch']}?urlpath=lab/tree/{path}"
+    badge = 'https://colab.research.google.com/assets/colab-badge.svg'
+    text = (f'[![Open in Colab]({badge})]({colab}) '
+            f'[![Open in Binder](https://mybinder.org/badge_logo.svg)]({binder})')
+    seconds = nb.metadata.get('book', {}).get('seconds')
+    if seconds: text += f'\n\n{reading_time(nb)} min to read, about {seconds} s to run'
+    return nbformat.v4.new_markdown_cell(text, id='badges')
+
+
+def reading_time(nb):
+    "Minutes for the text at 200 words a minute and for the visible code at 15 lines a minute."
+    words = sum(len(c.source.split()) for c in nb.cells if c.cell_type == 'markdown')
+    shown = [c.source for c in nb.cells if c.cell_type == 'code' and not is_folded(c)]
+    lines = sum(len(source.splitlines()) for source in shown)
+    return max(1, round(words/200 + lines/15))
+
+
+def install():
+    "A cell that installs the package where it is missing, such as in Colab."
+    s = settings()
+    return nbformat.v4.new_code_cell(f'''#| hide
+#| eval: false
+try: import {s['lib_name']}
+except ModuleNotFoundError:
+    print('Installing {s['lib_name']} {s['version']} ...')
+    %pip install --quiet {s['lib_name']}=={s['version']}''', id='install')
+
+
+def links(path):
+    "Links to the chapters before and after; the site has its own."
+    order = notebooks(path.parent.parent)
+    place = order.index(path)
+    title = lambda p: nbformat.read(p, as_version=4).cells[0].source.splitlines()[0].lstrip('# ')
+    link = lambda p: f'[{title(p)}]({p.name})'
+    parts = [f'← {link(p)}' for p in order[:place][-1:]]
+    parts += [f'{link(p)} →' for p in order[place + 1:][:1]]
+    text = '<div class="notebook-only">\n\n' + ' &nbsp;·&nbsp; '.join(parts) + '\n\n</div>'
+    return nbformat.v4.new_markdown_cell(text, id='links')
+
+
+def is_folded(cell):
+    "Whether the source of a cell is folded on the site or not shown there"
+    return bool(re.search(r'^#\|\s*(code-fold:\s*true|hide$|echo:\s*false)', cell.source, re.M))
+
+
+def dress(path):
+    "Give a notebook the parts that all share, and collapse in JupyterLab what the site folds."
+    nb = nbformat.read(path, as_version=4)
+    before = nbformat.writes(nb)
+    cells = [c for c in nb.cells if c.id not in ('badges', 'install', 'links')]
+    if is_runnable(nb):
+        nb.cells = cells
+        cells = [cells[0], badges(path.stem, nb), install(), *cells[1:]]
+        if path.stem != 'index': cells.append(links(path))
+    for c in cells:
+        if c.cell_type != 'code': continue
+        c.metadata.pop('jupyter', None)
+        if is_folded(c): c.metadata.jupyter = {'source_hidden': True}
+    nb.cells = cells
+    if nbformat.writes(nb) != before: nbformat.write(nb, path)
+
+
+# ---- outputs
+
+def stamp(nb):
+    "A checksum of the code and its outputs"
+    made = [(c.source, c.outputs) for c in nb.cells if c.cell_type == 'code']
+    return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def strip_widgets(nb):
+    "Remove the views of widgets, which show nothing without their kernel, and empty outputs."
+    nb['metadata'].pop('widgets', None)
+    for cell in nb['cells']:
+        if cell['cell_type'] == 'code':
+            cell['outputs'] = [o for o in cell['outputs'] if WIDGET not in o.get('data', {})
+                               and ''.join(o.get('data', {}).get('text/html', ['-']))]
+
+
+def execute(path, environment):
+    "Run a notebook from the top and save its outputs; the seconds it took."
+    from nbclient import NotebookClient
+    nb = nbformat.read(path, as_version=4)
+    start = time.perf_counter()
+    NotebookClient(nb, timeout=None, kernel_name='python3', coalesce_streams=True,
+                   resources={'metadata': {'path': str(path.parent)}}
+                   ).execute(env={**os.environ, **environment})
+    seconds = time.perf_counter() - start
+    strip_widgets(nb)
+    nbformat.write(nb, path)
+    subprocess.run(['nbdev_clean', '--fname', str(path)], check=True, cwd=ROOT)
+    return seconds
 
 
 def run(names, slow=False):
-    "Run notebooks from the top and save their outputs; a cell that is not run keeps its output."
-    from nbclient import NotebookClient
-    for name in names or [p.stem for p in chapters()]:
+    "Run notebooks as a reader without datasets does; with `slow`, first compute what is saved."
+    for name in names or [p.stem for p in notebooks()]:
         path = ROOT/'nbs'/f'{Path(name).stem}.ipynb'
+        if not is_runnable(nbformat.read(path, as_version=4)): continue
+        if slow: execute(path, dict(DMNS_RESULTS='new'))
+        with tempfile.TemporaryDirectory() as empty:
+            seconds = execute(path, dict(DMNS_RESULTS='', DMNS_DATA=empty))
         nb = nbformat.read(path, as_version=4)
-        client = NotebookClient(nb, timeout=None, kernel_name='python3',
-                                resources={'metadata': {'path': str(path.parent)}})
-        with client.setup_kernel():
-            for i, cell in enumerate(nb.cells):
-                if cell.cell_type != 'code' or (is_slow(cell) and not slow): continue
-                client.execute_cell(cell, i)
-        nb.metadata.pop('widgets', None)
-        for cell in nb.cells:  # a widget without its kernel shows nothing
-            if cell.cell_type != 'code': continue
-            cell.outputs = [o for o in cell.outputs if WIDGET not in o.get('data', {})]
+        steps = (5, 10, 20, 30, 45, 60, 90, 120, 300, 9999)
+        nb.metadata['book'] = dict(seconds=next(s for s in steps if seconds <= s))
         nbformat.write(nb, path)
-        subprocess.run(['nbdev_clean', '--fname', str(path)], check=True, cwd=ROOT)
-        print(f'{path.name}: {path.stat().st_size/1024:.0f} KB')
+        dress(path)
+        nb = nbformat.read(path, as_version=4)
+        nb.metadata['book']['stamp'] = stamp(nb)
+        nbformat.write(nb, path)
+        print(f'{path.name}: {seconds:.0f} s, {path.stat().st_size/1024:.0f} KB')
 
 
-def chapters():
-    "Notebooks that can be run"
-    texts = {p: p.read_text(encoding='utf-8') for p in sorted((ROOT/'nbs').glob('*.ipynb'))}
-    return [p for p, text in texts.items() if 'skip_exec: true' not in text]
+def committed(path):
+    "The notebook of the last commit; None if there is none."
+    done = subprocess.run(['git', 'show', f'HEAD:./{path.name}'], cwd=path.parent,
+                          capture_output=True, text=True)
+    return nbformat.reads(done.stdout, as_version=4) if done.returncode == 0 else None
 
+
+def sources(nb): return [(c.cell_type, c.source) for c in nb.cells]
+
+
+def failed_cell(nb):
+    "The first cell that ended in an error, in words; None if there is none."
+    for i, c in enumerate(nb.cells):
+        for o in c.get('outputs', []):
+            if o.output_type == 'error': return f'cell {i} ended in {o.ename}: {o.evalue}'
+
+
+def settle(path):
+    "Undo what running a notebook by hand has changed; what has to be done, if that is not all."
+    nb = nbformat.read(path, as_version=4)
+    if not is_runnable(nb) or nb.metadata.get('book', {}).get('stamp') == stamp(nb): return None
+    old = committed(path)
+    if old and sources(old) == sources(nb):
+        nbformat.write(old, path)
+        return None
+    failed = failed_cell(nb)
+    return f'{path.name}: ' + (failed or f'outputs are old; run `make run NB={path.stem}`')
+
+
+def prepare():
+    "Export the modules, clean the notebooks and give them their common parts, make README.md."
+    for command in ('nbdev_export', 'nbdev_clean'): subprocess.run([command], check=True, cwd=ROOT)
+    for path in notebooks(): dress(path)
+    left = [problem for problem in map(settle, notebooks()) if problem]
+    readme()
+    if left: sys.exit('\n'.join(left))
+
+
+# ---- README.md
 
 def readme_text(index):
     "README.md from index.ipynb, without directives, hidden cells and site-only links."
@@ -71,6 +222,8 @@ def readme_text(index):
 def readme(): (ROOT/'README.md').write_text(readme_text(ROOT/'nbs'/'index.ipynb'), encoding='utf-8')
 
 
+# ---- checks
+
 def stale(root, made):
     "What differs between the committed files and those made anew in `made`."
     for kind, pattern in (('module', 'dmns_nb/*.py'), ('notebook', 'nbs/*.ipynb')):
@@ -81,6 +234,10 @@ def stale(root, made):
             elif not filecmp.cmp(root/p, made/p, shallow=False):
                 problem = 'not what its notebook exports' if kind == 'module' else 'not clean'
                 yield f'{p}: {problem}'
+    for path in notebooks(root):
+        nb = nbformat.read(path, as_version=4)
+        if is_runnable(nb) and nb.metadata.get('book', {}).get('stamp') != stamp(nb):
+            yield f'nbs/{path.name}: not the outputs of its code (run `make run NB={path.stem}`)'
     if readme_text(made/'nbs'/'index.ipynb') != (root/'README.md').read_text(encoding='utf-8'):
         yield 'README.md: not what nbs/index.ipynb gives'
 
@@ -95,6 +252,7 @@ def check(root=ROOT):
         for command in ('nbdev_export', 'nbdev_clean'):
             done = subprocess.run([command], cwd=made, capture_output=True, text=True)
             if done.returncode: sys.exit(f'{command} failed:\n{done.stdout}{done.stderr}')
+        for path in notebooks(made): dress(path)
         found = list(stale(root, made))
     if found: sys.exit('Stale files (run `make prepare`):\n  ' + '\n  '.join(found))
     print('Modules, notebooks and README.md are what the notebooks give.')
@@ -103,11 +261,11 @@ def check(root=ROOT):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest='command', required=True)
-    commands.add_parser('check', help=check.__doc__)
-    commands.add_parser('readme', help='Make README.md from nbs/index.ipynb.')
+    for function in (check, prepare):
+        commands.add_parser(function.__name__, help=function.__doc__)
     runner = commands.add_parser('run', help=run.__doc__)
     runner.add_argument('names', nargs='*', help='notebooks, such as 01_graphs; default: all')
-    runner.add_argument('--slow', action='store_true', help='run the cells marked slow too')
+    runner.add_argument('--slow', action='store_true', help='compute the saved results anew')
     args = parser.parse_args()
     if args.command == 'run': run(args.names, args.slow)
-    else: dict(check=check, readme=readme)[args.command]()
+    else: dict(check=check, prepare=prepare)[args.command]()
