@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export MPLBACKEND      ?= agg
 export PATH            := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help demo test test-browser prepare run lab docs wheel clean
+.PHONY: help demo test test-notebooks test-browser prepare run lab docs wheel clean
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
@@ -23,8 +23,11 @@ test: .venv/.installed ## everything CI checks: lint, types, stale files, every 
 	@ruff check --quiet
 	@mypy --no-error-summary
 	@python tools/book.py check
-	@DMNS_RESULTS=saved nbdev_test --n_workers 2 --do_print
+	@DMNS_RESULTS= DMNS_DATA=.venv/none nbdev_test --n_workers 2 --do_print
 	@pytest -n 2 --dist worksteal
+
+test-notebooks: .venv/.installed ## run every notebook as a reader without datasets does: time, errors, warnings
+	@python tools/runall.py $(NB)
 
 test-browser: .venv/.installed ## three chapters in JupyterLab and a real browser (needs Chromium)
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet 'playwright>=1.45'

@@ -80,7 +80,7 @@ def psi_figure(records: Records, kind='per query'):
                                             runs[0]['histograms'][kind], shares):
             edges = np.linspace(one['low'], one['high'], len(one['shares']) + 1)
             ax.stairs(one['shares'], edges, fill=True, color=color)
-            ax.axvline(0, color=colors['query'], lw=1)
+            ax.axvline(0, color=colors['uniform'], lw=1)
             ax.set(yticks=[])
             ax.tick_params(labelsize=7)
             ax.set_title(f't = {t}: {share:.1%}', size=8, weight='normal')
@@ -140,7 +140,7 @@ def gain_figure(records: Records, fact='degree', label='neighbours of the query 
         above = [g.high - g.mean for g in found.gain]
         ax.errorbar(found.middle, mean, [below, above], fmt='o-', color=colors['dmns'], ms=3,
                     capsize=2)
-        ax.axhline(0, color=colors['query'], lw=.8)
+        ax.axhline(0, color=colors['uniform'], lw=.8)
         ax.set(title=titles[dataset])
         if fact == 'degree':
             ax.set(xscale='log', xlim=(.4, 60))

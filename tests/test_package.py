@@ -9,7 +9,9 @@ from configparser import ConfigParser
 from email.parser import Parser
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ('nbdev', 'execnb', 'ghapi', 'nbconvert', 'pytest', 'hypothesis', 'mypy')
@@ -48,7 +50,7 @@ def installed(wheel, tmp_path_factory):
     def run(*command, folder):
         return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True,
                               check=True)
-    run.place = place
+    run.place, run.env = place, env
     return run
 
 
@@ -129,3 +131,16 @@ def test_importing_takes_no_time(installed, tmp_path):
         code = ('import time, torch, pandas, scipy.sparse; start = time.process_time(); '
                 f'import {module}; print(time.process_time() - start)')
         assert float(installed(sys.executable, '-c', code, folder=tmp_path).stdout) < seconds
+
+
+@pytest.mark.parametrize('name', ['01_graphs', '05_predictor', '20_beyond'])
+def test_a_chapter_runs_alone_with_the_wheel_installed(installed, name, tmp_path):
+    nb = nbformat.read(ROOT/'nbs'/f'{name}.ipynb', as_version=4)
+    assert nb.cells[2].id == 'install' and '%pip install' in nb.cells[2].source
+    nb.cells.append(nbformat.v4.new_code_cell('print(dmns_nb.__file__)'))
+    env = {**installed.env, 'DMNS_DATA': str(tmp_path/'none'), 'DMNS_RESULTS': ''}
+    NotebookClient(nb, timeout=300, kernel_name='python3',
+                   resources={'metadata': {'path': str(tmp_path)}}).execute(env=env)
+    assert nb.cells[-1].outputs[0].text.startswith(str(installed.place))
+    assert not [o for c in nb.cells for o in c.get('outputs', []) if o.get('name') == 'stderr']
+    assert not list(tmp_path.iterdir())
