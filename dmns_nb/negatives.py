@@ -181,12 +181,14 @@ def draw(self: HardnessDial, query, t: int):
 
 # %% ../nbs/09_negatives.ipynb #5beab99e
 @patch
-def picture(self: HardnessDial, query, t: int) -> str:   # HTML
-    "The picture of `draw` as an image with a description, for a widget"
+def picture(self: HardnessDial, query, t: int, dpi=100) -> str:   # HTML
+    "The picture of `draw` as an image of 64 colours with a description"
     import matplotlib.pyplot as plt
+    from PIL import Image
     fig = self.draw(query, t)
-    fig.savefig(png := BytesIO(), format='png')
+    fig.savefig(png := BytesIO(), format='png', dpi=dpi)
     plt.close(fig)
+    Image.open(png).quantize(64).save(png := BytesIO(), format='png', optimize=True)
     name, near = self.label(self.graph.index(query)), ', '.join(self.nearest(query, t, 3))
     alt = escape(f'Generated negatives of {name} at step {t}; the nearest nodes are {near}')
     return f'<img alt="{alt}" src="data:image/png;base64,{b64encode(png.getvalue()).decode()}">'
@@ -213,12 +215,24 @@ def widget(self: HardnessDial, query=None):   # the first query; if not given, t
     show()
     return widgets.VBox([box, slider, message, picture])
 
+# %% ../nbs/09_negatives.ipynb #ad9a5029
+@patch
+def frames(self: HardnessDial, query, num=25) -> str:   # HTML
+    "A slider over pictures of one query that are drawn in advance"
+    steps = range(0, self.schedule.T + 1, max(1, self.schedule.T//num))
+    pictures = [self.picture(query, t, dpi=72) for t in steps]
+    images = ''.join(p.replace('<img', '<img' + ' hidden'*(i != 2)) for i, p in enumerate(pictures))
+    code = ("for (const [i, x] of this.parentNode.querySelectorAll('img').entries()) "
+            "x.hidden = i != this.value")
+    return ('<label>stop at step t <input type="range" value="2" style="width: 60%" '
+            f'max="{len(steps) - 1}" oninput="{code}"><br>{images}</label>')
+
 @patch
 def show(self: HardnessDial, query=None):
-    "The widget, and a still picture that takes its place where there is no kernel"
+    "The widget, and pictures drawn in advance that take its place where there is no kernel"
     from IPython.display import HTML, display
-    widget = self.widget(query)
-    slider = '.jp-OutputArea:has(.widget-slider) .dial-still'
-    error = '.jp-OutputArea:has(.dial-still) > * > .jp-OutputArea-output.jupyter-widgets'
-    style = f'<style>{slider}, {error} {{display: none}}</style>'
-    display(HTML(f'{style}<div class="dial-still">{widget.children[-1].value}</div>'), widget)
+    v = int(self.graph.degrees.argmax()) if query is None else self.graph.index(query)
+    live = '.jp-OutputArea:has(.widget-slider) .dial-frames'
+    lost = '.jp-OutputArea:has(.dial-frames) > * > .jp-OutputArea-output.jupyter-widgets'
+    style = f'<style>{live}, {lost} {{display: none}}</style>'
+    display(HTML(f'{style}<div class="dial-frames">{self.frames(v)}</div>'), self.widget(v))

@@ -203,6 +203,7 @@ def readme_text(index):
     hidden = re.compile(r'\s*#\|\s*hide\s*$', re.M)
     nb.cells = [c for c in nb.cells if c.source.strip() and not hidden.match(c.source)]
     for i, c in enumerate(nb.cells):
+        if c.id == 'badges': c.source = c.source.splitlines()[0]   # not how long it takes to read
         if c.cell_type != 'code': continue
         if '#| echo: false' in c.source:  # only what it prints
             plain = [o.get('data', {}).get('text/plain', o.get('text', '')) for o in c.outputs]

@@ -24,7 +24,7 @@ CHAPTERS = ('03_ranking', '07_ddpm', '09_negatives')
 WITH_DIAL, WRONG, RIGHT = '09_negatives', 'python3-matplotlip', 'python3-django'
 THEMES = dict(light='JupyterLab Light', dark='JupyterLab Dark')
 TOKEN, MINUTES = 'reader', 60_000   # Playwright counts milliseconds
-SLIDER = 'input[type=range], .noUi-handle'
+SLIDER = '.noUi-handle'
 NO_NEWS = '{"fetchNews": "false", "checkForUpdates": false}'
 BROKEN = ('Error displaying widget', 'model not found', 'Loading widget')
 # the notebook in front, in JavaScript
@@ -166,6 +166,11 @@ class Reader:
         when = f'opened again with {"a new" if new_kernel else "its"} kernel'
         found = [f'{when}: {text!r} is shown' for text in broken]
         if not picture: found.append(f'{when}: no picture')
+        if new_kernel:   # pictures drawn in advance take the place of the widget
+            shown = lambda: self.page.locator(f'{css(i)} img:visible').get_attribute('alt')
+            before = shown()
+            self.page.locator(f'{css(i)} input[type=range]').press('ArrowRight')
+            if shown() == before: found.append('the pictures drawn in advance do not change')
         return found
 
 
