@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export MPLBACKEND      ?= agg
 export PATH            := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help demo test test-notebooks test-browser prepare run lab docs wheel clean
+.PHONY: help demo test test-notebooks test-browser prepare run lab preview docs wheel clean
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
@@ -41,6 +41,10 @@ run: .venv/.installed ## run NB=01_graphs and save its outputs (SLOW=1: compute 
 
 lab: .venv/.installed ## open the book in JupyterLab
 	@env -u MPLBACKEND jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs/index.ipynb
+
+preview: .venv/.installed ## plain pages of the site without Quarto (TO=folder, SHOTS=folder for screenshots)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet pypandoc_binary 'playwright>=1.45'
+	@python tools/preview.py $(TO) $(if $(SHOTS),--screenshots $(SHOTS))
 
 docs: .venv/.installed ## render the site into _docs (needs Quarto)
 	@command -v quarto >/dev/null || { echo "make docs needs Quarto, which is not installed here: see https://quarto.org"; exit 1; }
