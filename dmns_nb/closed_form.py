@@ -171,7 +171,7 @@ def neighbor_moments(mean: SparseMatrix, h: Tensor):
 # %% ../nbs/12_closed_form.ipynb #e5f1796d
 def exact_diffusion_loss(
     denoiser: Denoiser, h: Tensor,   # the model; embeddings of the query nodes
-    moments, schedule: Schedule,     # from `neighbor_moments`
+    moments, schedule: Schedule,     # from neighbor_moments
     t=None,                          # one step per node; drawn if not given
 ) -> Tensor:
     "The mean of eq. (9.3) over noise and neighbours, eq. (12.5)"

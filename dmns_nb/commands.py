@@ -199,8 +199,9 @@ def dmns_bench(
     rows = [row for name in datasets.split(',')
             for row in bench_rows(name, split_links(load_graph(name, root)), released)]
     print(pd.DataFrame(rows).round(4).to_string(index=False, na_rep=''))
-    print('ratio: DMNS over the same encoder with uniform negatives; for released, over a DMNS '
-          f'epoch of compact with points. Peak memory {peak_memory():.0f} MB, '
+    print('ratio: DMNS over the same encoder with uniform negatives;\n'
+          'for released, over a DMNS epoch of compact with points.\n'
+          f'Peak memory {peak_memory():.0f} MB, '
           f'{torch.get_num_threads()} threads.')
     measured = dict(rows=rows, peak_memory_mb=peak_memory(), versions=versions())
     if json: Path(json).write_text(dumps(measured, indent=1) + '\n')
@@ -261,7 +262,7 @@ def dmns_demo(
     epochs: int = 250,       # of each training, at most
     seed: int = 0,           # of the split and the training
 ):
-    "The book's story on the embedded graph: the paper's setting, and an encoder trained well"
+    "The book's story on the embedded graph: the paper's setting, then trained well"
     from dmns_nb.graphs import load_graph
     from dmns_nb.methods import fit
     from dmns_nb.settings import Config

@@ -77,7 +77,7 @@ class Denoiser(nn.Module):
         film_layers=2,      # number of FiLM layers
         fcl='linear',       # 'linear' (paper) or 'silu' (released program)
         conditional=True,   # False: the query is ignored
-        affine=True,        # False: a `Mixing` between the FiLM layers
+        affine=True,        # False: a Mixing between the FiLM layers
         time_encoding='paper',   # eq. (8.1), or 'released'
     ):
         super().__init__()

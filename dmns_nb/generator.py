@@ -26,13 +26,13 @@ class Generator(Diffusion):
         channels=32,                          # of the embeddings
         generated='nodes',                    # 'points', 'laws' (no draws) or 'nodes'
         pool=10,                              # unlinked nodes from which a node is picked
-        source='learned',                     # of the laws; others are controls, see `control_laws`
+        source='learned',                     # of the laws; others are controls, see control_laws
         chain=False,                          # walk the chain, as other denoisers need
         diffusion_neighbors=0,                # 0: the exact mean over all neighbours
         diffusion_batch=0,                    # nodes per gradient step, drawn anew; 0: all queries
         queries=.1,                           # share of the nodes that is used in each step
-        normalize=True,                       # `step` and `forward` scale embeddings to unit length
-        **settings,                           # of `Diffusion`
+        normalize=True,                       # step and forward scale embeddings to unit length
+        **settings,                           # of Diffusion
     ):
         one_of('generated', generated, ('points', 'laws', 'nodes'))
         device, edge_index = edge_index.device, edge_index.cpu()    # built on the CPU, then moved

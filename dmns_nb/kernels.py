@@ -112,7 +112,7 @@ class Adjacency(nn.Module):
 # %% ../nbs/C_kernels.ipynb #c1da673a
 class KnownLinks(nn.Module):
     "Says which pairs are links, and draws nodes that are not linked to a query"
-    def __init__(self, keys: Tensor, num_nodes: int):   # sorted `pair_keys` of the links
+    def __init__(self, keys: Tensor, num_nodes: int):   # sorted pair_keys of the links
         super().__init__()
         self.num_nodes = num_nodes
         self.bits = 3 + max(1, ceil(log2(len(keys))))
@@ -203,7 +203,7 @@ def law_vectors(laws: dict, levels) -> Tensor:
 @torch.no_grad()
 def pick_levels(
     h: Tensor, candidates: Tensor,    # embeddings of all nodes; one row of candidates per link
-    vectors: Tensor, query: Tensor,   # `law_vectors`; which of its rows belongs to each link
+    vectors: Tensor, query: Tensor,   # law_vectors; which of its rows belongs to each link
     chance: Tensor,                   # a uniform number in [0, 1) per link and level
     size=2048,
 ) -> Tensor:                          # levels × links

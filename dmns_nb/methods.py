@@ -145,7 +145,7 @@ class Training:
 # %% ../nbs/18_methods.ipynb #f040143f
 def fit(
     split: Split,            # what to train on
-    config: Config = None,   # settings; `Config()` when not given
+    config: Config = None,   # settings; Config() when not given
     checkpoint=None,         # file to save progress to
     resume=False,            # go on from that file if it is there
     device='auto',           # 'auto', 'cpu', 'cuda', 'cuda:1'
@@ -182,7 +182,7 @@ class Run:
     history: list          # loss and validation score of each epoch
     best_epoch: int
     seconds: float         # spent on training
-    tried: list = field(default_factory=list)   # what `search` tried: settings, validation, seconds
+    tried: list = field(default_factory=list)   # what search tried: settings, validation, seconds
 
     @property
     def validation(self): return self.history[self.best_epoch - 1][1]
@@ -289,7 +289,7 @@ def search(
     split: Split, config: Config,   # what to train on; settings to start from
     grid: dict,                     # setting → values to try, the first one first
     checkpoint=None,                # its name, plus the values tried, names the file of each run
-    **options,                      # of `fit`
+    **options,                      # of fit
 ) -> Run:
     "Try the values of one setting after the other; the run that validates best, and what was tried"
     def trained(config):

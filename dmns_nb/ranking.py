@@ -41,7 +41,7 @@ def ranks(
 # %% ../nbs/03_ranking.ipynb #10b122e1
 def metric_values(
     scores: Tensor,  # one row per question, the right answer in column 0
-    ties='mean',     # see `ranks`
+    ties='mean',     # see ranks
 ) -> dict:           # metric → one value per question
     "MAP, MRR, NDCG and Hits@k of every question, eq. (3.2)"
     r = ranks(scores, ties)

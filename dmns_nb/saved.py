@@ -77,9 +77,9 @@ def why_not(name: str, needs, slow: bool) -> str:
     if mode == 'saved': return '$DMNS_RESULTS asks for it'
     missing = absent(needs)
     if missing:
-        calls = ', '.join(f"load_split('{m}')" for m in missing)
         which = ', '.join(missing) + (' are' if len(missing) > 1 else ' is')
-        return f'{which} not on this machine; {calls} will download what is missing'
+        call = f"load_split('{missing[0]}')"
+        return f'{which} not on this machine; {call} downloads it' + ', and so on'*(len(missing) > 1)
     return f'{name}() computes it here' if slow else ''
 
 def load(name: str, why: str):
@@ -87,7 +87,7 @@ def load(name: str, why: str):
     entries = read_saved()
     if name not in entries: raise InputError(f'{name} has no saved result ({why})')
     entry = entries[name]
-    print(f"Saved result of {entry['date']}, {approximately(entry['seconds'])} to compute: {why}.")
+    print(f"Saved result of {entry['date']}, {approximately(entry['seconds'])} to compute:\n  {why}")
     return from_plain(entry['value'])
 
 # %% ../nbs/P_saved.ipynb #6ecb84b7

@@ -99,7 +99,7 @@ def parse_sizes(sizes) -> list:
 
 # %% ../nbs/23_scale.ipynb #f50e9026
 def time_turns(
-    trainings: dict,       # name → a `Training`; its iterator runs one epoch at a time
+    trainings: dict,       # name → a Training; its iterator runs one epoch at a time
     epochs=8, warm=2,      # epochs to time, and epochs before that
     seconds=60.,           # no new turn after so long
 ) -> dict:

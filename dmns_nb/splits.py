@@ -41,9 +41,9 @@ class Split:
     def train_graph(self): return replace(self.graph, links=self.train)
 
     def __repr__(self):
-        return (f'{self.graph.name} split ({self.source}): {len(self.train):,} links to train on, '
-                f'{len(self.val):,} queries to validate and {len(self.test):,} to test, '
-                f'each with {self.candidates} candidates')
+        return (f'{self.graph.name} split ({self.source}): {len(self.train):,} training links, '
+                f'{len(self.val):,} validation and {len(self.test):,} test queries, '
+                f'{self.candidates} candidates')
 
 # %% ../nbs/02_splits.ipynb #483fdfd4
 def draw_candidates(
@@ -160,7 +160,7 @@ def _positive(data) -> Tensor:
     return data.edge_label_index[:, data.edge_label > 0].T.cpu()
 
 def split_from_pyg(
-    train, val, test,       # what `RandomLinkSplit(is_undirected=True)` returns
+    train, val, test,       # what RandomLinkSplit(is_undirected=True) returns
     candidates=9, seed=0,   # number of candidates per question, and the seed to draw them with
 ) -> Split:
     "A `Split` with the same hidden links"
@@ -205,7 +205,7 @@ def _split_parts(path: Path) -> dict:
 
 # %% ../nbs/02_splits.ipynb #5f554574
 def read_split(
-    path,          # .npz of `Split.save` or of the paper's splits, or a folder of text files
+    path,          # .npz of Split.save or of the paper's splits, or a folder of text files
     graph: Graph,  # the graph it was made from
 ) -> Split:
     "A saved or released split, as it is"

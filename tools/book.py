@@ -112,6 +112,9 @@ def stamp(nb):
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def is_stamped(nb): return nb.metadata.get('book', {}).get('stamp') == stamp(nb)
+
+
 def strip_widgets(nb):
     "Remove the views of widgets, which show nothing without their kernel, and empty outputs."
     nb['metadata'].pop('widgets', None)
@@ -175,9 +178,9 @@ def failed_cell(nb):
 def settle(path):
     "Undo what running a notebook by hand has changed; what has to be done, if that is not all."
     nb = nbformat.read(path, as_version=4)
-    if not is_runnable(nb) or nb.metadata.get('book', {}).get('stamp') == stamp(nb): return None
+    if not is_runnable(nb) or is_stamped(nb): return None
     old = committed(path)
-    if old and sources(old) == sources(nb):
+    if old and sources(old) == sources(nb) and is_stamped(old):
         nbformat.write(old, path)
         return None
     failed = failed_cell(nb)
@@ -237,7 +240,7 @@ def stale(root, made):
                 yield f'{p}: {problem}'
     for path in notebooks(root):
         nb = nbformat.read(path, as_version=4)
-        if is_runnable(nb) and nb.metadata.get('book', {}).get('stamp') != stamp(nb):
+        if is_runnable(nb) and not is_stamped(nb):
             yield f'nbs/{path.name}: not the outputs of its code (run `make run NB={path.stem}`)'
     if readme_text(made/'nbs'/'index.ipynb') != (root/'README.md').read_text(encoding='utf-8'):
         yield 'README.md: not what nbs/index.ipynb gives'
