@@ -42,7 +42,7 @@ class Split:
 
     def __repr__(self):
         return (f'{self.graph.name} split ({self.source}): {len(self.train):,} training links, '
-                f'{len(self.val):,} validation and {len(self.test):,} test queries, '
+                f'{len(self.val):,} validation, {len(self.test):,} test queries, '
                 f'{self.candidates} candidates')
 
 # %% ../nbs/02_splits.ipynb #483fdfd4
