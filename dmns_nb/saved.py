@@ -79,7 +79,8 @@ def why_not(name: str, needs, slow: bool) -> str:
     if missing:
         which = ', '.join(missing) + (' are' if len(missing) > 1 else ' is')
         call = f"load_split('{missing[0]}')"
-        return f'{which} not on this machine; {call} downloads it' + ', and so on'*(len(missing) > 1)
+        more = ', and so on' if len(missing) > 1 else ''
+        return f'{which} not on this machine; {call} downloads it{more}'
     return f'{name}() computes it here' if slow else ''
 
 def load(name: str, why: str):
@@ -87,7 +88,8 @@ def load(name: str, why: str):
     entries = read_saved()
     if name not in entries: raise InputError(f'{name} has no saved result ({why})')
     entry = entries[name]
-    print(f"Saved result of {entry['date']}, {approximately(entry['seconds'])} to compute:\n  {why}")
+    took = approximately(entry['seconds'])
+    print(f"Saved result of {entry['date']}, {took} to compute:\n  {why}")
     return from_plain(entry['value'])
 
 # %% ../nbs/P_saved.ipynb #6ecb84b7
