@@ -6,12 +6,14 @@
 __all__ = ['fractions', 'level_weights', 'diffusion_loss', 'train_diffusion', 'generate', 'levels_of', 'Points', 'HardnessDial']
 
 # %% ../nbs/09_negatives.ipynb #641b53a7
+import re
 from base64 import b64encode
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
+from json import dumps
 from math import floor
 
 import torch
@@ -221,11 +223,12 @@ def frames(self: HardnessDial, query, num=25) -> str:   # HTML
     "A slider over pictures of one query that are drawn in advance"
     steps = range(0, self.schedule.T + 1, max(1, self.schedule.T//num))
     pictures = [self.picture(query, t, dpi=72) for t in steps]
-    images = ''.join(p.replace('<img', '<img' + ' hidden'*(i != 2)) for i, p in enumerate(pictures))
-    code = ("for (const [i, x] of this.parentNode.querySelectorAll('img').entries()) "
-            "x.hidden = i != this.value")
+    frames = [re.findall('"([^"]*)"', picture) for picture in pictures]   # descriptions, images
+    code = ('const frame = JSON.parse(this.dataset.frames)[this.value], '
+            'x = this.parentNode.parentNode.querySelector(`img`); [x.alt, x.src] = frame')
     return ('<label>stop at step t <input type="range" value="2" style="width: 60%" '
-            f'max="{len(steps) - 1}" oninput="{code}"><br>{images}</label>')
+            f'max="{len(steps) - 1}" data-frames="{escape(dumps(frames))}" oninput="{code}">'
+            f'</label><br>{pictures[2]}')
 
 @patch
 def show(self: HardnessDial, query=None):
