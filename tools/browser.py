@@ -168,8 +168,10 @@ class Reader:
         if not picture: found.append(f'{when}: no picture')
         if new_kernel:   # pictures drawn in advance take the place of the widget
             shown = lambda: self.page.locator(f'{css(i)} img:visible').get_attribute('alt')
-            before = shown()
-            self.page.locator(f'{css(i)} input[type=range]').press('ArrowRight')
+            before, slider = shown(), self.page.locator(f'{css(i)} input[type=range]')
+            box = slider.bounding_box()
+            self.page.mouse.click(box['x'] + .8*box['width'], box['y'] + box['height']/2)
+            self.page.wait_for_timeout(500)
             if shown() == before: found.append('the pictures drawn in advance do not change')
         return found
 
