@@ -40,7 +40,7 @@ run: .venv/.installed ## run NB=01_graphs and save its outputs (SLOW=1: compute 
 	@env -u MPLBACKEND python tools/book.py run $(NB) $(if $(SLOW),--slow)
 
 lab: .venv/.installed ## open the book in JupyterLab
-	@env -u MPLBACKEND jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) nbs/index.ipynb
+	@env -u MPLBACKEND jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/nbs/index.ipynb
 
 preview: .venv/.installed ## plain pages of the site without Quarto (TO=folder, SHOTS=folder for screenshots)
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet pypandoc_binary 'playwright>=1.45'
