@@ -48,7 +48,7 @@ preview: .venv/.installed ## plain pages of the site without Quarto (TO=folder, 
 
 docs: .venv/.installed ## render the site into _docs (needs Quarto)
 	@command -v quarto >/dev/null || { echo "make docs needs Quarto, which is not installed here: see https://quarto.org"; exit 1; }
-	@nbdev_docs && python tools/book.py prepare
+	@nbdev_docs && python tools/book.py readme
 
 wheel: .venv/.installed ## build the wheel into dist
 	@python -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist && rm -rf build *.egg-info && ls dist

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['InputError', 'one_of', 'pick_device', 'own_randomness', 'in_notebook', 'can_show_progress', 'progress_bar',
-           'curve_picture', 'LiveCurve']
+           'duration', 'curve_picture', 'LiveCurve']
 
 # %% ../nbs/A_checks.ipynb #33140aac
 import sys, time
@@ -60,6 +60,11 @@ def progress_bar(*args, quiet=False, delay=3, leave=False, **options):
     from tqdm.auto import tqdm  # slow to import, and only needed here
     disable = quiet or not can_show_progress()
     return tqdm(*args, disable=disable, delay=delay, leave=leave, **options)
+
+def duration(seconds) -> str:
+    "A time for people"
+    if seconds < 90: return f'{seconds:.0f} s'
+    return f'{seconds/60:.0f} min' if seconds < 5400 else f'{seconds/3600:.1f} h'
 
 # %% ../nbs/A_checks.ipynb #2deb7678
 def curve_picture(history: list) -> bytes:

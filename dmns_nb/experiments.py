@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'paper', 'experiments', 'chosen', 'compact', 'ingredients', 'Job',
-           'load_job_split', 'row', 'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'duration',
-           'overview', 'missing', 'announce', 'run_job', 'resume_job', 'question_facts', 'note_questions', 'reproduce']
+           'load_job_split', 'row', 'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'overview',
+           'missing', 'announce', 'run_job', 'resume_job', 'question_facts', 'note_questions', 'reproduce']
 
 # %% ../nbs/H_experiments.ipynb #f9053530
 import json, time
@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
 from .checkpoints import plain_settings
-from .checks import InputError, one_of, progress_bar
+from .checks import InputError, duration, one_of, progress_bar
 from .methods import fit, search
 from .negatives import fractions, level_weights
 from .ranking import harden, link_ids, ranks
@@ -258,11 +258,6 @@ def expected_seconds(job: Job, records: dict):
         alike[(r['dataset'] == job.dataset) + 2*same].append(r['seconds'])
     found = alike.get(3) or alike.get(1)
     return float(np.mean(found)) if found else None
-
-def duration(seconds) -> str:
-    "A time for people"
-    if seconds < 90: return f'{seconds:.0f} s'
-    return f'{seconds/60:.0f} min' if seconds < 5400 else f'{seconds/3600:.1f} h'
 
 def overview(results: Results, datasets=None, seeds=None, split='released') -> list:
     "Name, what it shows, finished runs and all runs of each experiment"

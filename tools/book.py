@@ -223,7 +223,9 @@ def readme_text(index):
     return re.sub(r'\n{3,}', '\n\n', text).strip() + '\n'
 
 
-def readme(): (ROOT/'README.md').write_text(readme_text(ROOT/'nbs'/'index.ipynb'), encoding='utf-8')
+def readme():
+    "Make README.md from nbs/index.ipynb."
+    (ROOT/'README.md').write_text(readme_text(ROOT/'nbs'/'index.ipynb'), encoding='utf-8')
 
 
 # ---- checks
@@ -265,11 +267,11 @@ def check(root=ROOT):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest='command', required=True)
-    for function in (check, prepare):
+    for function in (check, prepare, readme):
         commands.add_parser(function.__name__, help=function.__doc__)
     runner = commands.add_parser('run', help=run.__doc__)
     runner.add_argument('names', nargs='*', help='notebooks, such as 01_graphs; default: all')
     runner.add_argument('--slow', action='store_true', help='compute the saved results anew')
     args = parser.parse_args()
     if args.command == 'run': run(args.names, args.slow)
-    else: dict(check=check, prepare=prepare)[args.command]()
+    else: dict(check=check, prepare=prepare, readme=readme)[args.command]()
