@@ -18,7 +18,7 @@ ORDER = '''checks files kernels drawing
     ddpm film negatives positivity dmns closed_form generator
     samplers adversarial subgraphs pairs
     settings checkpoints methods
-    predict records scale processes experiments tables figures commands __main__ __init__'''.split()
+    predict records scale processes experiments tables figures commands pages __main__ __init__'''.split()
 
 
 def imported(path):
