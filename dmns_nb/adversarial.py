@@ -20,9 +20,13 @@ from .training import descend
 
 # %% ../nbs/15_adversarial.ipynb #0cefc89c
 class Prior(nn.Module):
-    "ARVGA's regulariser: a discriminator tells embeddings from N(0, I), eqs. (15.1), (15.2)"
+    "ARVGA's regulariser: a discriminator tells embeddings from N(0, I), eqs. (15.1) and (15.2)"
     eps = 1e-15   # keeps logarithms finite
-    def __init__(self, channels: int, hidden=64, lr=.001, updates=5, weight=.1):
+    def __init__(self, channels: int, hidden=64,
+        lr=.001,      # learning rate of the discriminator
+        updates=5,    # of the discriminator per update of the encoder
+        weight=.1,    # of the cost
+    ):
         super().__init__()
         self.updates, self.weight = updates, weight
         self.discriminator = nn.Sequential(
@@ -44,21 +48,21 @@ class Prior(nn.Module):
         for _ in range(self.updates): descend(self.optimizer, self.discriminator_loss(emb.h))
 
     def cost(self, emb: Embeddings) -> Tensor:
-        "Loss of embeddings that the discriminator recognises, eq. (15.2)"
+        "Loss of embeddings that the discriminator tells from N(0, I), eq. (15.2)"
         return self.weight*-(self.probability(emb.h) + self.eps).log().mean()
 
 # %% ../nbs/15_adversarial.ipynb #500b2b17
 def policy_loss(
     log_probability: Tensor,   # of each draw
     reward: Tensor,            # of each draw
-    baseline=0.,               # expected reward
+    baseline=0.,               # b, such as the mean reward
 ) -> Tensor:
-    "A loss whose gradient is minus the policy gradient, eq. (15.3), estimated from draws"
+    "A loss whose gradient is minus the policy gradient estimated from these draws, eq. (15.3)"
     return -((reward - baseline).detach()*log_probability).mean()
 
 # %% ../nbs/15_adversarial.ipynb #f4155f6d
 class Adversary(NegativeSampler):
-    "A generator that offers negatives and learns from the scores they get"
+    "A generator that offers negatives and learns from their scores"
     def __init__(self, graph: Graph, generator: nn.Module, lr: float):
         super().__init__()
         self.generator = generator
@@ -78,15 +82,16 @@ class Adversary(NegativeSampler):
 
 # %% ../nbs/15_adversarial.ipynb #ffd16656
 class Chooser(nn.Module):
-    "KBGAN's generator: probabilities of the candidates of a query, from embeddings of its own"
+    "KBGAN's generator: probabilities of the candidates of each query, from its own embeddings"
     def __init__(self, num_nodes: int, channels: int):
         super().__init__()
         self.table = nn.Parameter(.1*torch.randn(num_nodes, channels))
         self.relation = nn.Parameter(torch.ones(channels))
 
     def forward(self,
-        v: Tensor, candidates: Tensor,   # queries; one row of candidates each
-        barred: Tensor,                  # candidates that must not be chosen
+        v: Tensor,            # query nodes
+        candidates: Tensor,   # one row per query
+        barred: Tensor,       # candidates that must not be chosen
     ) -> Tensor:
         "Log-probabilities of eq. (15.4)"
         query = self.relation*self.table[v]
@@ -106,8 +111,12 @@ class Table(nn.Module):
 
 # %% ../nbs/15_adversarial.ipynb #f853fbe4
 class KBGAN(Adversary):
-    "A generator that picks one of twenty random nodes"
-    def __init__(self, graph: Graph, channels=32, lr=.01, candidates=20, fresh=True):
+    "A generator that chooses one of twenty random nodes, eqs. (15.4) and (15.5)"
+    def __init__(self, graph: Graph, channels=32,
+        lr=.01,          # learning rate of the generator
+        candidates=20,   # per query
+        fresh=True,      # draw new candidates in each step; False: once
+    ):
         super().__init__(graph, Chooser(graph.num_nodes, channels), lr)
         self.candidates, self.fresh = candidates, fresh
         if not fresh:
@@ -115,7 +124,7 @@ class KBGAN(Adversary):
             self.register_buffer('table', table, persistent=False)
 
     def offer(self, v: Tensor):
-        "A node for each query, and its log-probability"
+        "Draw a node for each query; the nodes and their log-probabilities"
         query, row = v.unique(return_inverse=True)
         queries = query[:, None].expand(-1, self.candidates)
         candidates = self.known.uniform(queries) if self.fresh else self.table[query]
@@ -131,10 +140,12 @@ class KBGAN(Adversary):
 # %% ../nbs/15_adversarial.ipynb #c6e07678
 class Walker(nn.Module):
     "GraphGAN's generator: random walks that end where they turn back"
-    def __init__(self, graph: Graph, channels: int, length=5):
+    def __init__(self, graph: Graph, channels: int,
+        length=5,   # steps of a walk, at most
+    ):
         super().__init__()
         num_nodes = graph.num_nodes
-        isolated = (graph.degrees == 0).nonzero().flatten()     # walks to itself
+        isolated = (graph.degrees == 0).nonzero().flatten()     # steps to itself
         edges = torch.cat([graph.edge_index, isolated.expand(2, -1)], 1)
         self.adjacency = Adjacency(*edges, num_nodes)
         row, col = self.adjacency.row, self.adjacency.col
@@ -158,11 +169,10 @@ class Walker(nn.Module):
 
 # %% ../nbs/15_adversarial.ipynb #2ba481cf
 @patch
-@torch.no_grad()
 def walk(self: Walker, log_p: Tensor, v: Tensor):
-    "A walk from each query: where it ends, and the steps taken, −1 after the end"
+    "Walk from each query: the last node, and the steps taken, −1 after the end"
     first, degree = self.adjacency.first, self.adjacency.degree
-    cumulative = F.pad((log_p.exp()*2**30).long().cumsum(0), (1, 0))
+    cumulative = F.pad((log_p.detach().exp()*2**30).long().cumsum(0), (1, 0))
     start, mass = cumulative[first], cumulative[first + degree] - cumulative[first]
     here, reverse = v, torch.full_like(v, -1)
     going, taken = torch.ones_like(v, dtype=torch.bool), []
@@ -182,9 +192,11 @@ def walk_log_probability(log_p: Tensor, taken: Tensor) -> Tensor:
 # %% ../nbs/15_adversarial.ipynb #848e3407
 class GraphGAN(Adversary):
     "Pretraining with uniform negatives, then a game against a generator that walks"
-    def __init__(self, graph: Graph, channels=32, lr=1e-4,
-        pretrain_epochs=300, pretrain_patience=50,   # at most; without improvement
-        uniform=None,                                # sampler; draws anew each time if not given
+    def __init__(self, graph: Graph, channels=32,
+        lr=1e-4,                # learning rate of both networks in the game
+        pretrain_epochs=300,    # epochs of pretraining, at most
+        pretrain_patience=50,   # epochs without improvement before the game starts
+        uniform=None,           # sampler of uniform negatives; fresh ones if not given
     ):
         super().__init__(graph, Walker(graph, channels), lr)
         self.uniform, self.lr = uniform or Uniform(graph.num_nodes, 2*len(graph.links)), lr
@@ -192,13 +204,17 @@ class GraphGAN(Adversary):
         self.played = dict(epochs=0, waited=0, best=-1., rounds=0, playing=False)
         self.start = None   # best pretrained weights
 
-    def get_extra_state(self): return dict(self.played, start=self.start)
+    def get_extra_state(self):
+        "For a checkpoint: how far training is, and the best pretrained weights"
+        return dict(self.played, start=self.start)
+
     def set_extra_state(self, saved):
+        "Restore what `get_extra_state` returned"
         self.start = saved['start']
         self.played = {k: saved[k] for k in self.played}
 
     def step(self, h, batch, score):
-        "Draw uniform nodes; in the game also walks, from which the generator learns, eq. (15.8)"
+        "Draw uniform nodes, and in the game walks, from which the generator learns, eq. (15.8)"
         [nodes] = self.uniform.sample(h, batch, score)
         self.drawn = nodes.u
         if not self.played['playing']: return
@@ -209,9 +225,8 @@ class GraphGAN(Adversary):
 
 # %% ../nbs/15_adversarial.ipynb #531811cf
 @patch
-@torch.no_grad()
 def epoch_end(self: GraphGAN, value: float, model, optimizer, inputs):
-    "Keep the best pretrained weights; start the game from them when they no longer improve"
+    "Keep the best pretrained weights, and start the game when validation no longer improves"
     played, weights = self.played, optimizer.param_groups[0]['params']
     if played['playing']:
         played['rounds'] += 1
@@ -220,15 +235,15 @@ def epoch_end(self: GraphGAN, value: float, model, optimizer, inputs):
     played['waited'] += 1
     if value > played['best']:
         played.update(best=value, waited=0)
-        self.start = parameters_to_vector(weights).clone()
+        self.start = parameters_to_vector(weights).detach().clone()
     waited = played['waited'] >= self.pretrain_patience
     if waited or played['epochs'] >= self.pretrain_epochs: self.begin(model, optimizer, inputs)
 
 @patch
 def begin(self: GraphGAN, model, optimizer, inputs):
-    "Both players start from the embeddings of the best pretrained weights"
+    "Start the game: both networks begin with the best pretrained embeddings"
     vector_to_parameters(self.start.clone(), optimizer.param_groups[0]['params'])
-    self.generator.table.copy_(model.score(inputs).z)
+    with torch.no_grad(): self.generator.table.copy_(model.score(inputs).z)
     optimizer.state.clear()
     optimizer.param_groups[0]['lr'] = self.lr
     self.played['playing'] = True

@@ -23,18 +23,18 @@ from .positivity import psi
 
 # %% ../nbs/12_closed_form.ipynb #9b03605c
 def require_affine(denoiser):
-    "Refuse a denoiser that is not affine in its input"
+    "Raise an error if a denoiser is not affine in its input"
     if not getattr(denoiser, 'affine', False):
         raise InputError('the closed form needs a denoiser that is affine in its input; '
                          'walk the chain with `generate` for any other')
 
 def stack_affine(scale, shift, a=None, b=None):
-    "Factor and offset of x ↦ scale (a x + b) + shift; with no a and b, of the first layer"
+    "Factor and offset of scale·(a x + b) + shift; without a and b, of scale·x + shift"
     if a is None: return scale, shift
     return scale*a, torch.addcmul(shift, scale, b)
 
 def affine_coefficients(denoiser: Denoiser, condition: Tensor):
-    "Factor a and offset b of the whole stack of FiLM layers, eq. (12.1)"
+    "Factor a and offset b of all FiLM layers together, eq. (12.1)"
     require_affine(denoiser)
     active = denoiser.films[0].fcl[0](condition)   # the activation, the same in all layers
     a = b = None
@@ -51,7 +51,7 @@ def step_coefficients(a: Tensor, b: Tensor, t: int, schedule: Schedule):
 
 # %% ../nbs/12_closed_form.ipynb #e1f58986
 class Coefficients:
-    "a_t(v) and b_t(v) of many nodes, for one step after the other"
+    "The coefficients a_t(v) and b_t(v) of many nodes, one step at a time"
     def __init__(self, denoiser: Denoiser, query: Tensor, T: int):
         require_affine(denoiser)
         self.denoiser, self.query = denoiser, query
@@ -61,7 +61,7 @@ class Coefficients:
         if self.separable: self.separate()
 
     def separate(self):
-        "Factor and offset of each layer, as a row per step to which a row per node is added"
+        "Split factor and offset of each layer into one row per step plus one row per node"
         conditional = self.denoiser.conditional
         node = self.query if conditional else torch.zeros_like(self.query[:1])
         self.by_time, self.by_node = [], []
@@ -95,11 +95,14 @@ def _from_top(stops, T: int) -> list:
 
 @torch.no_grad()
 def segments(
-    denoiser: Denoiser, query: Tensor,   # the model; embeddings of the query nodes, one per row
-    schedule: Schedule, stops,           # levels to reach
-    noise='β', chunk=2048,               # variance of a step back; nodes computed at a time
-) -> dict:                               # level → F, G, S² of the way from the level above, or T
-    "The steps between levels, composed to one step per level, eq. (12.3)"
+    denoiser: Denoiser,
+    query: Tensor,        # embeddings of the query nodes, one per row
+    schedule: Schedule,
+    stops,                # levels
+    noise='β',            # variance of a step back: 'β' or 'posterior'
+    chunk=2048,           # nodes computed at a time
+) -> dict:                # level → F, G, S² of the step from the level above (or T)
+    "Compose the steps between levels to one step per level, eq. (12.3)"
     T, stops = schedule.T, _from_top(stops, schedule.T)
     σ2 = (sigmas(schedule, noise)**2).tolist()
     coefficients = Coefficients(denoiser, query, T)
@@ -117,8 +120,12 @@ def segments(
     return composed
 
 # %% ../nbs/12_closed_form.ipynb #8e750686
-def draw_levels(composed: dict, nodes: Tensor, chunk=4096) -> dict:   # walks drawn at a time
-    "Level → points of one walk per entry of `nodes`, drawn by jumps; `composed` is from `segments`"
+def draw_levels(
+    composed: dict,   # from segments
+    nodes: Tensor,    # rows of the query nodes, one per walk
+    chunk=4096,       # walks drawn at a time
+) -> dict:            # level → points, one row per walk
+    "Draw one walk per entry of `nodes` by jumping from level to level, eq. (12.3)"
     tables = {t: torch.cat([F, G, S2.sqrt()], 1) for t, (F, G, S2) in composed.items()}
     channels = next(iter(tables.values())).shape[1]//3
     points = {t: table.new_empty(len(nodes), channels) for t, table in tables.items()}
@@ -133,10 +140,13 @@ def draw_levels(composed: dict, nodes: Tensor, chunk=4096) -> dict:   # walks dr
 # %% ../nbs/12_closed_form.ipynb #11354ba1
 @torch.no_grad()
 def marginals(
-    denoiser: Denoiser, query: Tensor,   # the model; embeddings of the query nodes, one per row
-    schedule: Schedule, stops,           # levels
-    noise='β', chunk=1024,               # variance of a step back; nodes computed at a time
-) -> dict:                               # level → mean, variance
+    denoiser: Denoiser,
+    query: Tensor,        # embeddings of the query nodes, one per row
+    schedule: Schedule,
+    stops,                # levels
+    noise='β',            # variance of a step back: 'β' or 'posterior'
+    chunk=1024,           # nodes computed at a time
+) -> dict:                # level → mean and variance, one row per query node
     "The law of the generated points at each level, eq. (12.4)"
     T, stops = schedule.T, _from_top(stops, schedule.T)
     σ2 = (sigmas(schedule, noise)**2).tolist()
@@ -155,7 +165,7 @@ def marginals(
 
 # %% ../nbs/12_closed_form.ipynb #f7f44ff9
 def neighbor_mean(adjacency: Adjacency) -> SparseMatrix:
-    "The matrix that averages over each node's neighbours; an isolated node is its own neighbour"
+    "The matrix that averages over the neighbours of each node; an isolated node is its own"
     isolated = (adjacency.degree == 0).nonzero().flatten()
     row, col = torch.cat([adjacency.row, isolated]), torch.cat([adjacency.col, isolated])
     values = 1/adjacency.degree.clamp(min=1).float()[row]
@@ -164,17 +174,19 @@ def neighbor_mean(adjacency: Adjacency) -> SparseMatrix:
     return SparseMatrix(matrix.coalesce().to_sparse_csr())
 
 def neighbor_moments(mean: SparseMatrix, h: Tensor):
-    "Means of the neighbours' embeddings and of their squares"
+    "Means of the neighbours' embeddings and of their squares, M₁ and M₂ of eq. (12.5)"
     h = h.detach()
     return mean@h, mean@(h*h)
 
 # %% ../nbs/12_closed_form.ipynb #e5f1796d
 def exact_diffusion_loss(
-    denoiser: Denoiser, h: Tensor,   # the model; embeddings of the query nodes
-    moments, schedule: Schedule,     # from neighbor_moments
-    t=None,                          # one step per node; drawn if not given
+    denoiser: Denoiser,
+    h: Tensor,            # embeddings of the query nodes
+    moments,              # of their neighbours, from neighbor_moments
+    schedule: Schedule,
+    t=None,               # one step per node; drawn if not given
 ) -> Tensor:
-    "The mean of eq. (9.3) over noise and neighbours, eq. (12.5)"
+    "The diffusion loss, eq. (9.3), averaged over noise and neighbours, eq. (12.5)"
     h = h.detach()
     t = torch.randint(1, schedule.T + 1, (len(h),), device=h.device) if t is None else t
     M1, M2 = moments
@@ -183,17 +195,21 @@ def exact_diffusion_loss(
     return ((1 - a*(1 - ᾱ).sqrt())**2 + ᾱ*a*a*M2 + 2*ᾱ.sqrt()*a*b*M1 + b*b).mean()
 
 # %% ../nbs/12_closed_form.ipynb #85aa4b12
-def expected_penalty(mean: Tensor, var: Tensor, penalty, points=8) -> Tensor:
-    "Expected loss of a normal score that should be low, by Gauss–Hermite quadrature, eq. (12.7)"
+def expected_penalty(
+    mean: Tensor, var: Tensor,   # of the scores
+    penalty,                     # such as log_sigmoid
+    points=8,                    # of the Gauss–Hermite quadrature
+) -> Tensor:
+    "Expected loss of normally distributed scores that should be low, eq. (12.7)"
     rule = np.polynomial.hermite.hermgauss(points)
-    ξ, ω = (torch.as_tensor(q, dtype=mean.dtype, device=mean.device) for q in rule)
+    ξ, ρ = (torch.as_tensor(q, dtype=mean.dtype, device=mean.device) for q in rule)
     score = mean[..., None] + (2*var + 1e-12).sqrt()[..., None]*ξ
-    return (penalty(-score)*ω).sum(-1)/pi**.5
+    return (penalty(-score)*ρ).sum(-1)/pi**.5
 
 # %% ../nbs/12_closed_form.ipynb #db94b2c6
 @dataclass
 class Laws:
-    "Normal laws as negatives: one term per query node v, standing for `count` links, no draws"
+    "Normal laws as negatives for query nodes v, without draws; each counts for `count` links"
     v: Tensor
     mean: Tensor    # of the negatives, one row per query node
     var: Tensor
@@ -206,14 +222,19 @@ class Laws:
 
 # %% ../nbs/12_closed_form.ipynb #098700f1
 def best_coefficients(M1: Tensor, M2: Tensor, t: int, schedule: Schedule):
-    "The a and b of a denoiser that chooses freely for each node, eq. (12.8)"
+    "The best a and b for each node alone, from the moments of its neighbours, eq. (12.8)"
     ᾱ = schedule.ᾱ[t]
     a = (1 - ᾱ).sqrt()/(1 - ᾱ + ᾱ*(M2 - M1*M1).clamp(min=0))
     return a, -a*ᾱ.sqrt()*M1
 
 # %% ../nbs/12_closed_form.ipynb #f2f03757
-def exact_marginals(M1: Tensor, M2: Tensor, schedule: Schedule, stops, noise='β') -> dict:
-    "Level → mean and variance of the chain that is walked with these coefficients, eq. (12.4)"
+def exact_marginals(
+    M1: Tensor, M2: Tensor,   # moments of the neighbours, one row per query node
+    schedule: Schedule,
+    stops,                    # levels
+    noise='β',                # variance of a step back: 'β' or 'posterior'
+) -> dict:                    # level → mean and variance
+    "The law at each level for a denoiser with the best coefficients, eqs. (12.4) and (12.8)"
     mean, var = torch.zeros_like(M1), torch.ones_like(M1)
     σ2, laws = sigmas(schedule, noise)**2, {}
     for t in range(schedule.T, min(stops), -1):
@@ -223,8 +244,13 @@ def exact_marginals(M1: Tensor, M2: Tensor, schedule: Schedule, stops, noise='β
     return laws
 
 # %% ../nbs/12_closed_form.ipynb #101f6a70
-def psi_probability(m0, s0, μ0, μt, ε0, t: int, schedule: Schedule) -> Tensor:
-    "P(Ψ ≥ 0) for each row of ε₀, where x_p has mean m₀ and variance s₀, eq. (12.9)"
+def psi_probability(
+    m0: Tensor, s0: Tensor,       # mean and variance of the positives
+    μ0: Tensor, μt: Tensor,       # means of positives and negatives, eq. (10.3)
+    ε0: Tensor,                   # noise, one row per probability
+    t: int, schedule: Schedule,   # level and noise schedule
+) -> Tensor:
+    "Probability that Ψ ≥ 0, given the noise, eq. (12.9)"
     mean, Δ = psi(m0, μ0, μt, ε0, t, schedule)
     std = 2*(schedule.ᾱ[t]*(Δ*Δ*s0).sum(-1)).sqrt()
     return torch.special.ndtr(mean/std.clamp(min=1e-12))

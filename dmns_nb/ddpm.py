@@ -31,8 +31,8 @@ schedules = ('linear', 'quadratic', 'sigmoid', 'cosine', 'rescaled')
 def make_schedule(
     kind='linear',   # one of `schedules`
     T=50,            # number of steps
-    first=1e-4,      # β of the first step; the cosine schedule has its own
-    last=.02,        # β of the last step; likewise
+    first=1e-4,      # β of the first step; not used by 'cosine'
+    last=.02,        # β of the last step; not used by 'cosine'
 ) -> Schedule:
     "One of the paper's schedules, or the linear one rescaled to T steps"
     one_of('schedule', kind, schedules)
@@ -85,14 +85,14 @@ def gaussian_kl(mean1, var1, mean2, var2) -> Tensor:
 
 # %% ../nbs/07_ddpm.ipynb #c769f21b
 def p_mean(xt: Tensor, ε̂: Tensor, t, schedule: Schedule) -> Tensor:
-    "Mean of the step back from t, given the predicted noise, eq. (7.8)"
+    "Mean of $x_{t-1}$ given $x_t$ and the predicted noise, eq. (7.8)"
     share = extract(schedule.β, t, xt)/(1 - extract(schedule.ᾱ, t, xt)).sqrt()
     return (xt - share*ε̂)/extract(schedule.α, t, xt).sqrt()
 
 # %% ../nbs/07_ddpm.ipynb #ff3f2ba9
 def noise_loss(
-    denoise,                    # predicts the noise: (x, t) → ε̂, where t has one entry per row
-    x0: Tensor,                 # data, one row per point
+    denoise,                    # network (x, t) → ε̂, where t has one entry per row of x
+    x0: Tensor,                 # data, one point per row
     schedule: Schedule,
     t: Tensor = None,           # one step per row; drawn if not given
     ε: Tensor = None,           # the noise; drawn if not given
@@ -106,8 +106,11 @@ def noise_loss(
     return (difference**2 if error == 'squared' else difference.abs()).mean()
 
 # %% ../nbs/07_ddpm.ipynb #7d75d2db
-def sigmas(schedule: Schedule, kind='β') -> Tensor:
-    "Standard deviation of the noise added in each step back: σ² is β or the posterior variance"
+def sigmas(
+    schedule: Schedule,
+    kind='β',   # 'β', or 'posterior' for the posterior variance
+) -> Tensor:
+    "Standard deviation of the noise that each step back adds"
     one_of('noise', kind, ('β', 'posterior'))
     variance = schedule.β.clone()
     if kind == 'posterior': variance[1:] *= (1 - schedule.ᾱ[:-1])/(1 - schedule.ᾱ[1:])
@@ -121,10 +124,10 @@ def p_step(xt: Tensor, ε̂: Tensor, t, schedule: Schedule, σ: Tensor) -> Tenso
 # %% ../nbs/07_ddpm.ipynb #aa563b3c
 @torch.no_grad()
 def walk_back(
-    denoise,              # predicts the noise: (x, t) → ε̂, where t has one entry per row
+    denoise,              # network (x, t) → ε̂, where t has one entry per row of x
     x: Tensor,            # the points at step T
     schedule: Schedule,
-    stops=(0,),           # the steps whose points to keep
+    stops=(0,),           # the steps whose points are returned
     noise='β',            # σ² = β, or 'posterior'
 ) -> dict:                # step → points
     "The reverse process from T down to the smallest stop, eq. (7.11)"

@@ -15,18 +15,18 @@ colors = dict(query='#8A3FFC', neighbor='#0072B2', uniform='#999999', dmns='#D55
 # %% ../nbs/D_drawing.ipynb #ab93375d
 def level_colors(
     k: int,  # number of levels
-) -> list:   # one hex colour per level
+) -> list:   # one colour per level, such as '#b44b24'
     "Shades from dark (hardest level, first) to light (easiest)"
     from matplotlib.colors import to_hex, to_rgb  # slow to import, and only needed here
-    dark, light = to_rgb('#8C2D04'), to_rgb('#FDBE85')
+    dark, light = to_rgb('#B44B24'), to_rgb('#FDBE85')
     share = [i/max(k - 1, 1) for i in range(k)]
     return [to_hex([(1 - s)*d + s*l for d, l in zip(dark, light)]) for s in share]
 
 # %% ../nbs/D_drawing.ipynb #aa8f33c3
-ink = '#787878'   # of lines and letters: can be read on white and on black
+ink = '#787878'   # colour of lines and letters, readable on white and on black
 
 def use_style():
-    "Set matplotlib's defaults for the book: no ground, so that pictures suit a dark page too"
+    "Set matplotlib's defaults for the book, with transparent backgrounds"
     import matplotlib.pyplot as plt  # slow to import, and only needed here
     from cycler import cycler
     cycle = [colors[k] for k in ('neighbor', 'dmns', 'good', 'paper', 'baseline', 'uniform')]
@@ -54,8 +54,12 @@ def _text(ax, x, y, text, ha='center', **style):
     "A text whose middle, or left end, is at x, y"
     ax.text(x, y, text, ha=ha, va='center', **(dict(size=9, color=ink, zorder=4) | style))
 
+def _texts(ax, *texts):
+    "Several texts, each given as x, y, text, and its colour if it has one"
+    for x, y, text, *color in texts: _text(ax, x, y, text, color=color[0] if color else ink)
+
 def _box(ax, x, y, w, h, text='', color=ink, fill=.1):
-    "A rounded box with its lower left corner at x, y and a text in its middle"
+    "A rounded box with its lower left corner at x, y and a text in the middle"
     from matplotlib.patches import FancyBboxPatch
     ax.add_patch(FancyBboxPatch((x, y), w, h, 'round,pad=0,rounding_size=.08', zorder=0, lw=1.2,
                                 fc=(color, fill), ec=color))
@@ -74,7 +78,7 @@ def _dots(ax, points, color, size=55):
 
 # %% ../nbs/D_drawing.ipynb #3236e8ec
 def _step(ax, x, y, w, number, title, note):
-    "The frame of a step: its number, what it does, and a note"
+    "The frame of a step: its number, its title and a note"
     _box(ax, x, y, w, 1.95, fill=.06)
     _dots(ax, [(x + .2, y + 1.72)], ink, 210)
     _text(ax, x + .2, y + 1.715, number, color='w', weight='bold', size=10)
@@ -82,72 +86,96 @@ def _step(ax, x, y, w, number, title, note):
     _text(ax, x + .38, y + 1.51, note, 'left')
 
 def _around(x, y, radius, rng, count=16, inner=.55):
-    "Points on all sides of x, y, at about that radius"
+    "Random points on all sides of x, y, at about that radius"
     angle = (np.arange(count) + rng.uniform(0, .7, count))*2*np.pi/count
     r = radius*rng.uniform(inner, 1.1, count)
     return np.stack([x + r*np.cos(angle), y + r*np.sin(angle)], 1)
 
-def method_figure():   # → Figure
-    "DMNS in one picture: where generated negatives come from, and where they go"
-    rng, (fig, ax) = np.random.default_rng(4), _canvas(7, 4.75)
-    query, near, far, orange = (colors[k] for k in ('query', 'neighbor', 'uniform', 'dmns'))
-    levels = level_colors(4)[::-1]   # easiest first
-    _step(ax, .05, .35, 2.95, '1', 'Train the diffusion model', 'the encoder is fixed')
-    _step(ax, 3.25, .35, 3.7, '2', 'Generate negatives', 'from noise, step by step')
-    _step(ax, 4.55, 2.75, 2.4, '3', 'Train the encoder', 'the diffusion model is fixed')
+# %% ../nbs/D_drawing.ipynb #27c81205
+# the query, its four neighbours and three other nodes: in the graph, and as embeddings
+_nodes = np.array([(.8, 3.55), (.35, 3.95), (1.05, 4), (.25, 3.25), (1.25, 3.3),
+                   (1.6, 3.9), (1.6, 3.15), (.8, 2.95)])
+_points = np.array([(3.5, 3.5), (3.3, 3.68), (3.6, 3.76), (3.26, 3.38), (3.7, 3.33),
+                    (4.1, 3.88), (4.08, 3.12), (3.08, 3.05)])
+_links = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 5), (5, 6), (4, 6), (4, 7), (3, 7)]
+
+def _draw_encoding(ax):
+    "The graph, the encoder, and the embeddings"
+    for link in _links: ax.plot(*_nodes[list(link)].T, color=ink, lw=1.2, zorder=1)
+    for p in (_nodes, _points):
+        _dots(ax, p[5:], colors['uniform'])
+        _dots(ax, p[1:5], colors['neighbor'])
+        _dots(ax, p[:1], colors['query'], 110)
     _box(ax, 1.98, 3.35, .75, .36, 'encoder')
-    _box(ax, 1.95, 1.15, .8, .4, 'denoiser', orange)
-    _box(ax, 4.05, .43, 2.82, 1.3, color=orange, fill=.05)
-
-    nodes = np.array([(.8, 3.55), (.35, 3.95), (1.05, 4), (.25, 3.25), (1.25, 3.3),
-                      (1.6, 3.9), (1.6, 3.15), (.8, 2.95)])    # the query, neighbours, others
-    points = np.array([(3.5, 3.5), (3.3, 3.68), (3.6, 3.76), (3.26, 3.38), (3.7, 3.33),
-                       (4.1, 3.88), (4.08, 3.12), (3.08, 3.05)])
-    for a, b in zip((0, 0, 0, 0, 1, 2, 5, 4, 4, 3), (1, 2, 3, 4, 2, 5, 6, 6, 7, 7)):
-        ax.plot(*nodes[[a, b]].T, color=ink, lw=1.2, zorder=1)
-    for p in (nodes, points):
-        for part, color, size in ((p[5:], far, 55), (p[1:5], near, 55), (p[:1], query, 110)):
-            _dots(ax, part, color, size)
-    _dots(ax, [(.45, 1.35)], near)
-    _dots(ax, _around(1.4, 1.35, .2, rng, 36, .1), near, 7)    # with noise
-    _dots(ax, [(2.35, .65)], query, 110)
-    for i, t in enumerate(('T', 'T/2', 'T/4', 'T/8', 'T/10')):
-        x = 3.65 + .715*i
-        _dots(ax, _around(x, 1.36, (.28, .28, .23, .18, .13)[i], rng), [far, *levels][i], 12)
-        _dots(ax, (x, 1.36) + .4*(points[1:5] - points[0]), near, 13)
-        _dots(ax, [(x, 1.36)], query, 24)
-        _text(ax, x, .92, f't = {t}')
-    for y, others, what in ((3.93, [near], 'link: score ↑'), (3.53, [far], 'uniform: score ↓'),
-                            (3.13, levels, 'generated: score ↓')):
-        ax.plot((4.8, 5.1), (y, y), color=ink, lw=1.2, ls='-' if near in others else ':')
-        _dots(ax, [(4.78, y)], query, 80)
-        for i, color in enumerate(others): _dots(ax, [(5.12 + .12*i, y)], color)
-        _text(ax, 5.63, y, what, 'left')
-
-    for ends in ((1.75, 3.53, 1.96, 3.53), (2.75, 3.53, 2.98, 3.53), (4.22, 3.53, 4.53, 3.53),
-                 (2.8, 2.85, 2.8, 2.32), (3.5, 2.85, 3.5, 2.32), (.58, 1.35, 1.13, 1.35),
-                 (1.66, 1.35, 1.93, 1.35), (2.35, .8, 2.35, 1.13), (4.63, .65, 6.25, .65),
-                 (2.77, 1.35, 3.23, 1.35, orange), (6.5, 1.75, 6.5, 2.73, orange)):
-        _arrow(ax, *ends)
-    _arrow(ax, 4.55, 4.5, 2.35, 3.73, corner=(180, 90), ls='--')
-    for x, y, text, color in (
-            (1.14, 3.57, 'query', query), (.42, 4.14, 'neighbour', near), (1.6, 2.98, 'other', ink),
-            (2.18, 2.6, 'neighbour, query', ink), (3.8, 2.6, 'query', ink),
-            (.47, 1.15, 'neighbour', near), (.85, 1.46, '+ noise', ink),
-            (2.66, .65, 'query', query), (.8, .68, 'it learns to predict\nthe noise', ink),
-            (3.65, .65, 'noise', ink), (4.36, .65, 'easy', ink), (6.5, .65, 'hard', ink),
-            (5.66, 2.52, 'four negatives per link', orange),
-            (3.45, 4.61, 'gradient of the loss', ink),
-            (3.5, .16, 'Steps 1 to 3 repeat for every batch: '
-                       'the diffusion model and the encoder are trained in turns.', ink)):
-        _text(ax, x, y, text, color=color)
+    _arrow(ax, 1.75, 3.53, 1.96, 3.53)
+    _arrow(ax, 2.75, 3.53, 2.98, 3.53)
     _text(ax, .1, 4.5, 'Graph', 'left', weight='bold', size=10)
     _text(ax, 3.5, 4.2, 'Embeddings', weight='bold', size=10)
+    _texts(ax, (1.14, 3.57, 'query', colors['query']),
+           (.42, 4.14, 'neighbour', colors['neighbor']), (1.6, 2.98, 'other'))
+
+# %% ../nbs/D_drawing.ipynb #45d428ee
+def _draw_step_1(ax, rng):
+    "A denoiser learns to predict the noise that was added to a neighbour"
+    _step(ax, .05, .35, 2.95, '1', 'Train the diffusion model', 'the encoder is fixed')
+    _box(ax, 1.95, 1.15, .8, .4, 'denoiser', colors['dmns'])
+    _dots(ax, [(.45, 1.35)], colors['neighbor'])
+    _dots(ax, _around(1.4, 1.35, .2, rng, 36, .1), colors['neighbor'], 7)    # with noise
+    _dots(ax, [(2.35, .65)], colors['query'], 110)
+    for ends in ((2.8, 2.85, 2.8, 2.32), (.58, 1.35, 1.13, 1.35), (1.66, 1.35, 1.93, 1.35),
+                 (2.35, .8, 2.35, 1.13)): _arrow(ax, *ends)
+    _texts(ax, (2.18, 2.6, 'neighbour, query'), (.47, 1.15, 'neighbour', colors['neighbor']),
+           (.85, 1.46, '+ noise'), (2.66, .65, 'query', colors['query']),
+           (.8, .68, 'it learns to predict\nthe noise'))
+
+def _draw_step_2(ax, rng, levels):
+    "From noise to four levels of negatives, easiest first"
+    _step(ax, 3.25, .35, 3.7, '2', 'Generate negatives', 'from noise, step by step')
+    _box(ax, 4.05, .43, 2.82, 1.3, color=colors['dmns'], fill=.05)
+    shades, radii = [colors['uniform'], *levels], (.28, .28, .23, .18, .13)
+    for i, (t, color) in enumerate(zip(('T', 'T/2', 'T/4', 'T/8', 'T/10'), shades)):
+        x = 3.65 + .715*i
+        _dots(ax, _around(x, 1.36, radii[i], rng), color, 12)
+        _dots(ax, (x, 1.36) + .4*(_points[1:5] - _points[0]), colors['neighbor'], 13)
+        _dots(ax, [(x, 1.36)], colors['query'], 24)
+        _text(ax, x, .92, f't = {t}')
+    for ends in ((3.5, 2.85, 3.5, 2.32), (4.63, .65, 6.25, .65)): _arrow(ax, *ends)
+    _arrow(ax, 2.77, 1.35, 3.23, 1.35, colors['dmns'])
+    _texts(ax, (3.8, 2.6, 'query'), (3.65, .65, 'noise'), (4.36, .65, 'easy'), (6.5, .65, 'hard'))
+
+# %% ../nbs/D_drawing.ipynb #d9fea07d
+def _draw_step_3(ax, levels):
+    "The encoder learns from a link, a uniform negative and four generated ones"
+    _step(ax, 4.55, 2.75, 2.4, '3', 'Train the encoder', 'the diffusion model is fixed')
+    for y, shades, line, text in (
+            (3.93, [colors['neighbor']], '-', 'link: score ↑'),
+            (3.53, [colors['uniform']], ':', 'uniform: score ↓'),
+            (3.13, levels, ':', 'generated: score ↓')):
+        ax.plot((4.8, 5.1), (y, y), color=ink, lw=1.2, ls=line)
+        _dots(ax, [(4.78, y)], colors['query'], 80)
+        for i, color in enumerate(shades): _dots(ax, [(5.12 + .12*i, y)], color)
+        _text(ax, 5.63, y, text, 'left')
+    _arrow(ax, 4.22, 3.53, 4.53, 3.53)
+    _arrow(ax, 6.5, 1.75, 6.5, 2.73, colors['dmns'])
+    _arrow(ax, 4.55, 4.5, 2.35, 3.73, corner=(180, 90), ls='--')
+    _texts(ax, (5.66, 2.52, 'four negatives per link', colors['dmns']),
+           (3.45, 4.61, 'gradient of the loss'))
+
+def method_figure():   # → Figure
+    "DMNS in one figure: where generated negatives come from, and what they are used for"
+    rng, (fig, ax) = np.random.default_rng(4), _canvas(7, 4.75)
+    levels = level_colors(4)[::-1]   # easiest first
+    _draw_encoding(ax)
+    _draw_step_1(ax, rng)
+    _draw_step_2(ax, rng, levels)
+    _draw_step_3(ax, levels)
+    _text(ax, 3.5, .16, 'Steps 1 to 3 repeat for every batch: '
+                        'the diffusion model and the encoder are trained in turns.')
     return fig
 
 # %% ../nbs/D_drawing.ipynb #5c4c0cca
 def _part(ax, x, y, w, name, what, module, color=ink):
-    "A box with a name and what it is, and its module under it"
+    "A box with a name and what it is, and the name of its module below"
     _box(ax, x, y, w, .5, color=color)
     _text(ax, x + w/2, y + .34, name, weight='bold', size=10)
     _text(ax, x + w/2, y + .14, what, size=8.5)

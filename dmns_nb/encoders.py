@@ -37,7 +37,7 @@ def propagation(
 
 # %% ../nbs/04_encoders.ipynb #2f7a6f33
 def feature_input(graph: Graph):
-    "The features as a layer takes them: sparse ones beside their transpose, others as they are"
+    "Features as the first layer takes them: sparse ones as a `SparseMatrix`, dense ones unchanged"
     return SparseMatrix(graph.features) if graph.features.is_sparse_csr else graph.features
 
 class Linear(nn.Module):
@@ -64,7 +64,7 @@ class GCNLayer(nn.Module):
 
 # %% ../nbs/04_encoders.ipynb #6af4792f
 class SAGELayer(nn.Module):
-    "The node itself, plus the mean of its neighbours"
+    "A transform of the node plus a transform of the mean of its neighbours"
     def __init__(self, in_channels, out_channels, bias=True):
         super().__init__()
         self.root = Linear(in_channels, out_channels, bias)
@@ -74,33 +74,33 @@ class SAGELayer(nn.Module):
 
 # %% ../nbs/04_encoders.ipynb #daf81770
 class AlreadyApplied(nn.Identity):
-    "Takes the place of a linear layer that was applied before"
+    "Placeholder for a linear layer that has been applied already"
     def reset_parameters(self): "Nothing to reset"
 
 class GATLayer(nn.Module):
-    "PyG's attention over the neighbours, in several heads that are concatenated or averaged"
+    "PyG's attention over the neighbours; several heads are concatenated or averaged"
     def __init__(self, in_channels, out_channels, bias=True, heads=3, concat=True, dropout=0.):
         super().__init__()
         self.linear = Linear(in_channels, heads*out_channels, bias=False)
         from torch_geometric.nn import GATConv  # slow to import, and only needed here
         self.conv = GATConv(in_channels, out_channels, heads=heads, concat=concat, bias=bias,
-                            dropout=dropout)   # of the attention
-        self.conv.lin = AlreadyApplied()        # ours takes sparse features
+                            dropout=dropout)   # dropout of the attention weights
+        self.conv.lin = AlreadyApplied()       # our linear layer takes sparse features
 
     def forward(self, x, edge_index): return self.conv(self.linear(x), edge_index)
 
 # %% ../nbs/04_encoders.ipynb #f13cb91d
 def unit_length(h: Tensor) -> Tensor:
-    "Rows scaled to length one; a row of zeros stays, and takes no gradient"
+    "Scale rows to length one; rows of zeros stay zero and pass no gradient on"
     length = h.norm(dim=-1, keepdim=True)
     return h/length.masked_fill(length < 1e-6, torch.inf)
 
 # %% ../nbs/04_encoders.ipynb #6fd0463d
 @dataclass
 class Embeddings:
-    "What an encoder returns"
+    "The output of an encoder"
     h: Tensor           # one row per node
-    cloud: tuple = ()   # mean and log standard deviation that h was drawn from, if it was
+    cloud: tuple = ()   # of a variational encoder: mean and log standard deviation of h
 
 # %% ../nbs/04_encoders.ipynb #2ea6c429
 class Encoder(nn.Module):
@@ -108,12 +108,12 @@ class Encoder(nn.Module):
     def __init__(self,
         in_channels: int,    # number of features
         kind='gcn',          # 'gcn', 'gat' or 'sage'
-        channels=(32, 32),   # of each layer; a GAT's first layer has that many per head
+        channels=(32, 32),   # output channels of each layer; of a GAT, per head
         norm='sym',          # for GCN: 'sym' or 'row'
-        unit='none',         # embeddings of length one: after 'none', the 'last' or 'all' layers
+        unit='none',         # scale to length one after 'none', the 'last' or 'all' layers
         dropout=.1,          # between layers
         bias=True,
-        heads=3,             # of a GAT
+        heads=3,             # number of heads of a GAT
         activation='between',   # leaky ReLU 'between' layers, or after 'every' layer
     ):
         super().__init__()
@@ -130,7 +130,7 @@ class Encoder(nn.Module):
             in_channels = out_channels*heads if kind == 'gat' else out_channels
 
     def inputs(self, graph: Graph):
-        "What `forward` takes: the features, and the links in the form that the layers use"
+        "Arguments of `forward`: the features, and the links in the form that the layers use"
         x = feature_input(graph)
         if self.kind == 'gat': return x, graph.edge_index
         return x, propagation(graph, 'mean' if self.kind == 'sage' else self.norm)
@@ -138,7 +138,7 @@ class Encoder(nn.Module):
 # %% ../nbs/04_encoders.ipynb #d5d19d57
 @patch
 def stack(self: Encoder, x, adj) -> Tensor:
-    "All layers, the last one without what follows it"
+    "Output of the last layer, before activation and unit length"
     for i, layer in enumerate(self.layers):
         if i:
             if self.activation == 'every': x = F.leaky_relu(x)
@@ -157,10 +157,10 @@ def forward(self: Encoder, x, adj) -> Embeddings:
 
 # %% ../nbs/04_encoders.ipynb #6a8bb272
 class Variational(Encoder):
-    "An encoder with a mean and a spread per node; in training, embeddings are drawn, eq. (4.2)"
+    "An encoder with a normal distribution per node, from which training draws, eq. (4.2)"
     def __init__(self, in_channels, kind='gcn', channels=(32, 32), norm='sym', unit='none',
                  dropout=.1, bias=True, activation='between',
-                 length=1.,   # of the means, where unit is not 'none'
+                 length=1.,   # of the means, if unit is not 'none'
     ):
         channels = (*channels[:-1], 2*channels[-1])
         super().__init__(in_channels, kind, channels, norm, unit, dropout, bias,
@@ -168,7 +168,7 @@ class Variational(Encoder):
         self.length = length
 
     def forward(self, x, adj) -> Embeddings:
-        "One embedding per node, drawn in training and the mean otherwise, with the clouds"
+        "One embedding per node, drawn in training and the mean otherwise; and the clouds"
         mean, log_std = self.stack(x, adj).chunk(2, -1)
         if self.unit != 'none': mean = self.length*unit_length(mean)
         log_std = log_std.clamp(max=10)
@@ -183,10 +183,10 @@ class KL(nn.Module):
         super().__init__()
         self.weight = weight
 
-    def step(self, emb: Embeddings): "It has nothing to learn"
+    def step(self, emb: Embeddings): "No parameters to train"
 
     def cost(self, emb: Embeddings) -> Tensor:
-        "The divergence, times its weight"
+        "The divergence times the weight"
         mean, log_std = emb.cloud
         per_node = (1 + 2*log_std - mean**2 - log_std.exp()**2).sum(1)
         return self.weight*-.5*per_node.mean()
@@ -198,7 +198,7 @@ def drop_features(x, p: float, training: bool):
     return x.dropout(p) if isinstance(x, SparseMatrix) else F.dropout(x, p)
 
 class ReleasedGAT(nn.Module):
-    "Three heads and one, each followed by ELU, as in the released program"
+    "Two GAT layers with three heads and one head, each with ELU, as in the released program"
     def __init__(self, in_channels: int, channels=32, dropout=.1, heads=3):
         super().__init__()
         self.dropout = dropout
@@ -209,7 +209,7 @@ class ReleasedGAT(nn.Module):
             nn.init.uniform_(layer.linear.weight, -bound, bound)
 
     def inputs(self, graph: Graph):
-        "The features and the links"
+        "Arguments of `forward`: the features and the links"
         return feature_input(graph), graph.edge_index
 
     def forward(self, x, edge_index) -> Embeddings:
@@ -220,7 +220,7 @@ class ReleasedGAT(nn.Module):
 
 # %% ../nbs/04_encoders.ipynb #15b3e4f0
 class ReleasedSAGE(nn.Module):
-    "[x W, A x W] twice, each with ReLU and unit length, then a linear layer"
+    "Two SAGE layers with ReLU and unit length, then a linear layer, as in the released program"
     def __init__(self, in_channels: int, channels=32, dropout=.1):
         super().__init__()
         self.dropout = dropout
@@ -230,7 +230,7 @@ class ReleasedSAGE(nn.Module):
         self.last = nn.Linear(2*channels, channels)
 
     def inputs(self, graph: Graph):
-        "The features, and the matrix that averages over a node and its neighbours"
+        "Arguments of `forward`: the features, and the average over a node and its neighbours"
         return feature_input(graph), propagation(graph, 'row')
 
     def forward(self, x, adj) -> Embeddings:

@@ -15,7 +15,7 @@ from .checks import InputError, one_of
 # %% ../nbs/08_film.ipynb #5f523036
 def time_waves(
     t: Tensor,            # steps
-    channels: int,        # number of waves, which must be even
+    channels: int,        # number of waves, an even number
     dtype=torch.float32,
 ) -> Tensor:              # one row of waves per step
     "Sine and cosine waves of growing length, eq. (8.1)"
@@ -27,7 +27,7 @@ def time_waves(
 
 # %% ../nbs/08_film.ipynb #31ed2647
 def released_waves(t: Tensor, channels: int, dtype=torch.float32) -> Tensor:
-    "The released program's waves: all sines, then all cosines, cut to `channels` values"
+    "Time encoding of the released program: sines, then cosines, cut to `channels` values"
     half = channels//2
     exponent = torch.arange(half + 1, device=t.device, dtype=dtype)/half
     angle = (t - 1)[..., None]/10000**exponent
@@ -37,7 +37,7 @@ time_encodings = dict(paper=time_waves, released=released_waves)
 
 # %% ../nbs/08_film.ipynb #3e98a030
 class FiLM(nn.Module):
-    "Scale and shift each channel as the condition says, eq. (8.2)"
+    "Scale and shift each channel by coefficients computed from a condition, eq. (8.2)"
     def __init__(self,
         channels: int,
         fcl='linear',   # 'linear' (paper) or 'silu' (released program)
@@ -53,13 +53,13 @@ class FiLM(nn.Module):
         return γ + 1, η
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        "x, scaled and shifted"
+        "The scaled and shifted x"
         scale, shift = self.coefficients(condition)
         return scale*x + shift
 
 # %% ../nbs/08_film.ipynb #57c046db
 class Mixing(nn.Module):
-    "A residual network that mixes the channels and is not affine; FiLM can do neither"
+    "A residual network that mixes channels and is not affine, unlike FiLM"
     def __init__(self, channels: int):
         super().__init__()
         self.net = nn.Sequential(
@@ -78,7 +78,7 @@ class Denoiser(nn.Module):
         fcl='linear',       # 'linear' (paper) or 'silu' (released program)
         conditional=True,   # False: the query is ignored
         affine=True,        # False: a Mixing between the FiLM layers
-        time_encoding='paper',   # eq. (8.1), or 'released'
+        time_encoding='paper',   # 'paper', eq. (8.1), or 'released'
     ):
         super().__init__()
         self.channels = channels

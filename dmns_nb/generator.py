@@ -20,19 +20,20 @@ from .predictor import Nodes
 
 # %% ../nbs/13_generator.ipynb #a5650726
 class Generator(Diffusion):
-    "The negatives of `Diffusion` by the closed form; also for a training loop of your own"
+    "The negatives of `Diffusion` by the closed form; also usable in your own training loop"
     def __init__(self,
-        edge_index: Tensor, num_nodes: int,   # training links, from both ends
-        channels=32,                          # of the embeddings
-        generated='nodes',                    # 'points', 'laws' (no draws) or 'nodes'
-        pool=10,                              # unlinked nodes from which a node is picked
-        source='learned',                     # of the laws; others are controls, see control_laws
-        chain=False,                          # walk the chain, as other denoisers need
-        diffusion_neighbors=0,                # 0: the exact mean over all neighbours
-        diffusion_batch=0,                    # nodes per gradient step, drawn anew; 0: all queries
-        queries=.1,                           # share of the nodes that is used in each step
-        normalize=True,                       # step and forward scale embeddings to unit length
-        **settings,                           # of Diffusion
+        edge_index: Tensor,      # training links, each in both directions
+        num_nodes: int,
+        channels=32,             # size of the embeddings
+        generated='nodes',       # 'points', 'laws' (no draws) or 'nodes'
+        pool=10,                 # unlinked nodes from which a node is picked
+        source='learned',        # of the laws; for others see control_laws
+        chain=False,             # True: walk the chain, as denoisers that are not affine need
+        diffusion_neighbors=0,   # neighbours per query and gradient step; 0: exact mean over all
+        diffusion_batch=0,       # nodes per gradient step; 0: all queries
+        queries=.1,              # share of the nodes used in each call of `step`
+        normalize=True,          # scale embeddings to unit length in `step` and `forward`
+        **settings,              # of Diffusion
     ):
         one_of('generated', generated, ('points', 'laws', 'nodes'))
         device, edge_index = edge_index.device, edge_index.cpu()    # built on the CPU, then moved
@@ -50,20 +51,20 @@ class Generator(Diffusion):
 # %% ../nbs/13_generator.ipynb #bff0c4fe
 @patch
 def make_loss(self: Generator, h: Tensor):
-    "The exact diffusion loss of the queries, eq. (12.5), unless neighbours are to be drawn"
+    "The exact diffusion loss of the queries, eq. (12.5), or the noisy one if neighbours are drawn"
     if self.diffusion_neighbors: return Diffusion.make_loss(self, h)
     rows = [q[self.queries] for q in (h, *neighbor_moments(self.mean, h))]
     def loss():
-        size, some = self.diffusion_batch, rows
+        size, batch = self.diffusion_batch, rows
         if 0 < size < len(rows[0]):
-            batch = torch.randint(len(rows[0]), (size,), device=h.device)
-            some = [q[batch] for q in rows]
-        return exact_diffusion_loss(self.denoiser, some[0], some[1:], self.schedule)
+            index = torch.randint(len(rows[0]), (size,), device=h.device)
+            batch = [q[index] for q in rows]
+        return exact_diffusion_loss(self.denoiser, batch[0], batch[1:], self.schedule)
     return loss
 
 @patch
 def points(self: Generator, h: Tensor, v: Tensor) -> dict:
-    "Level → one generated point per entry of v, by jumping from level to level, eq. (12.3)"
+    "Generate one point per entry of v and level, by jumping from level to level, eq. (12.3)"
     if self.chain: return Diffusion.points(self, h, v)
     if not self.learned:
         M1, M2 = neighbor_moments(self.mean, h)
@@ -85,8 +86,13 @@ def step(self: Generator, z: Tensor, batch=None, score=None):
     Diffusion.step(self, self.prepare(z))
 
 # %% ../nbs/13_generator.ipynb #8780a1af
-def control_laws(source: str, M1: Tensor, M2: Tensor, schedule, levels, noise='β') -> dict:
-    "Laws without a diffusion model, from the first two moments of each query's neighbours"
+def control_laws(
+    source: str,              # 'moments', 'exact', 'pooled' or 'noise'
+    M1: Tensor, M2: Tensor,   # first two moments of the neighbours, one row per query
+    schedule, levels,
+    noise='β',                # variance of a step back: 'β' or 'posterior'
+) -> dict:                    # level → mean and variance, one row per query
+    "Laws without a diffusion model, from the moments of each query's neighbours"
     if source == 'exact': return exact_marginals(M1, M2, schedule, levels, noise)
     if source == 'pooled': M1, M2 = (m.mean(0, keepdim=True).expand_as(m) for m in (M1, M2))
     if source == 'noise': M1, M2 = torch.zeros_like(M1), torch.ones_like(M2)
@@ -95,7 +101,7 @@ def control_laws(source: str, M1: Tensor, M2: Tensor, schedule, levels, noise='�
 
 @patch
 def laws(self: Generator, h: Tensor) -> dict:
-    "Level → mean and variance of the negatives of each query of this step, eq. (12.4)"
+    "Mean and variance of the negatives of each query of this step, for each level, eq. (12.4)"
     if self.learned:
         return marginals(self.denoiser, h[self.queries], self.schedule, self.levels, self.noise)
     M1, M2 = (m[self.queries] for m in neighbor_moments(self.mean, h))
@@ -103,8 +109,8 @@ def laws(self: Generator, h: Tensor) -> dict:
 
 # %% ../nbs/13_generator.ipynb #f1ae3e20
 @patch
-def pick_nodes(self: Generator, h: Tensor, v: Tensor):
-    "The entries of v that are queries now, and for each a picked node per level, eq. (13.1)"
+def pick_nodes(self: Generator, h: Tensor, v: Tensor) -> tuple:   # queries; levels × queries
+    "Entries of v that are queries of this step, and for each a picked node per level, eq. (13.1)"
     row = torch.full((len(h),), -1, device=h.device)    # row of each node among the queries
     row[self.queries] = torch.arange(len(self.queries), device=h.device)
     v = v[row[v] >= 0]
@@ -116,7 +122,7 @@ def pick_nodes(self: Generator, h: Tensor, v: Tensor):
 # %% ../nbs/13_generator.ipynb #78ee3b94
 @patch
 def sample(self: Generator, h: Tensor, batch, score=None) -> list:
-    "Negatives for the links of a batch, of the kind that `generated` says"
+    "Negatives for the links of a batch, of the kind that `generated` names, one group per level"
     if self.generated == 'points': return Diffusion.sample(self, h, batch)
     num_nodes, num_queries = len(h), len(self.queries)
     if self.generated == 'laws':
@@ -129,8 +135,8 @@ def sample(self: Generator, h: Tensor, batch, score=None) -> list:
 
 # %% ../nbs/13_generator.ipynb #2492c7a7
 @patch
-def forward(self: Generator, z: Tensor):
-    "Negative pairs as an edge_index, and weights that add up to one"
+def forward(self: Generator, z: Tensor) -> tuple:   # edge_index, weight
+    "Negative pairs as an `edge_index`, and weights that add up to one"
     if self.queries is None: raise InputError('call step(z) before drawing negatives')
     if self.known is None: raise InputError("negative pairs need generated='nodes'")
     v, picked = self.pick_nodes(self.prepare(z), self.starts)

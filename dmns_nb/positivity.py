@@ -18,25 +18,33 @@ from .film import Denoiser
 from .negatives import generate
 
 # %% ../nbs/10_positivity.ipynb #b0ff7988
-def psi(xp: Tensor, μ0: Tensor, μt: Tensor, ε0: Tensor, t: int, schedule: Schedule):
-    "Ψ, one value per row, and Δ of eq. (10.5)"
+def psi(
+    xp: Tensor,                   # positives, one per row
+    μ0: Tensor, μt: Tensor,       # means of positives and negatives, eq. (10.3)
+    ε0: Tensor,                   # noise, eq. (10.4)
+    t: int, schedule: Schedule,   # level and noise schedule
+) -> tuple:                       # Ψ, one value per row, and Δ
+    "Ψ and Δ of eq. (10.5)"
     ᾱ = schedule.ᾱ[t]
     Δ = ᾱ.sqrt()*μ0 + (1 - ᾱ).sqrt()*ε0 - μt
     return (2*ᾱ.sqrt()*Δ*(xp - μ0)).sum(-1) + (Δ*Δ).sum(-1), Δ
 
 def exponent(t: int, schedule: Schedule) -> Tensor:
-    "λ of eq. (10.5)"
+    "The exponent λ of eq. (10.5)"
     if not 0 < t < schedule.T:
         raise InputError(f'λ needs the step after t: t must lie in 1…{schedule.T - 1}, not {t}')
     return schedule.β[1]/schedule.β[t+1]*schedule.ᾱ[t]
 
 # %% ../nbs/10_positivity.ipynb #2f6e50db
 def psi_samples(
-    denoiser: Denoiser, h: Tensor,    # the model; embeddings of the query nodes
-    schedule: Schedule, levels,       # the levels t
-    samples=200, noise='β',           # walks per query; variance of a step back
-) -> dict:                            # level → Ψ with means 'per query' and 'pooled'
-    "Ψ by sampling, queries × samples: means from a first set of walks, positives from a second"
+    denoiser: Denoiser,
+    h: Tensor,            # embeddings of the query nodes
+    schedule: Schedule,
+    levels,               # the levels t
+    samples=200,          # walks per query
+    noise='β',            # variance of a step back: 'β' or 'posterior'
+) -> dict:                # level → Ψ, queries × samples, with means 'per query' and 'pooled'
+    "Sample Ψ: means from a first set of walks, positives from a second"
     query = h.repeat_interleave(samples, 0)
     def draw():
         points = generate(denoiser, query, schedule, (0, *levels), noise)
@@ -50,16 +58,18 @@ def psi_samples(
 
 # %% ../nbs/10_positivity.ipynb #3062bfef
 def log_density(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    "Log density of points under normal laws with independent channels"
+    "Log density of points under normal distributions with independent channels"
     return -((x - mean)**2/var + (2*pi*var).log()).sum(-1)/2
 
 @torch.no_grad()
 def single_step(
-    denoiser: Denoiser, query: Tensor,   # the model; embeddings, one row per walk
-    schedule: Schedule, levels,          # the levels t
-    noise='β',                           # variance of a step back
-) -> dict:                               # level → Ψ, log_fp and log_fn, one value per walk
-    "Instances of the theorem: means of single steps, eqs. (10.3) to (10.5)"
+    denoiser: Denoiser,
+    query: Tensor,        # embeddings of the query nodes, one row per walk
+    schedule: Schedule,
+    levels,               # the levels t
+    noise='β',            # variance of a step back: 'β' or 'posterior'
+) -> dict:                # level → Ψ, log_fp and log_fn, one value per walk
+    "Draw instances of the theorem, with the means of single steps, eqs. (10.3) to (10.5)"
     points = generate(denoiser, query, schedule, (1, *(t + 1 for t in levels)), noise)
     def mean(step):
         x = points[step]

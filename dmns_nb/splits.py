@@ -29,10 +29,10 @@ from .released import checksums, released_split_file
 class Split:
     "A graph with some links hidden for validation and test"
     graph: Graph      # the whole graph: features, names and all known links
-    train: Tensor     # m × 2, the links that may be seen
-    val: Tensor       # one row per question: v, u, and the candidates to rank u among
-    test: Tensor      # likewise
-    source: str = ''  # how it was made
+    train: Tensor     # m × 2, the links of the training graph
+    val: Tensor       # one row per validation question: v, u, and the candidates
+    test: Tensor      # one row per test question
+    source: str = ''  # how the split was made, such as 'seed 0'
     rows: Tensor | None = None  # training rows of a released split: query, neighbour, negative
 
     @property
@@ -47,8 +47,10 @@ class Split:
 
 # %% ../nbs/02_splits.ipynb #483fdfd4
 def draw_candidates(
-    graph: Graph, queries: Tensor,  # all known links; the query nodes
-    k: int, generator=None,         # number of candidates per query
+    graph: Graph,      # has all known links
+    queries: Tensor,   # query nodes
+    k: int,            # number of candidates per query
+    generator=None,    # of random numbers
 ) -> Tensor:
     "For each query, k different nodes that are neither linked to it nor the query itself"
     n, nodes, q = graph.num_nodes, torch.arange(graph.num_nodes), queries[:, None]
@@ -71,9 +73,10 @@ def draw_candidates(
 # %% ../nbs/02_splits.ipynb #a93a1391
 def split_links(
     graph: Graph,               # the graph to split
-    num_val=.05, num_test=.05,  # shares of the links to hide
+    num_val=.05,                # share of the links to hide for validation
+    num_test=.05,               # share of the links to hide for the test
     seed=0,                     # of the shuffle and of the candidates
-    candidates=9,               # number of nodes to rank each hidden neighbour among
+    candidates=9,               # number of candidates per question
 ) -> Split:
     "Hide links for validation and test"
     m = len(graph.links)
@@ -100,13 +103,13 @@ def _questions(graph: Graph, links: Tensor, candidates: int, generator) -> Tenso
 
 # %% ../nbs/02_splits.ipynb #cf7657f2
 def candidate_pairs(rows: Tensor) -> Tensor:
-    "The pairs of a query and a candidate, question by question"
+    "All pairs of a query and one of its candidates, in the order of the questions"
     queries = rows[:, :1].expand_as(rows[:, 2:])
     return torch.stack([queries, rows[:, 2:]], -1).flatten(0, 1)
 
 @patch
 def leaks(self: Split) -> dict:
-    "Pairs that break a rule, by the rule they break"
+    "Pairs that break a rule, grouped by the rule"
     found = {}
     for part, rows in dict(val=self.val, test=self.test).items():
         seen = self.train_graph.has_link(rows[:, 0], rows[:, 1])
@@ -121,13 +124,17 @@ def leaks(self: Split) -> dict:
 
 @patch
 def check(self: Split):
-    "Raise an error at the first leak"
+    "Raise an error if there is a leak"
     for rule, pairs in self.leaks().items():
         pair = tuple(pairs[0].tolist())
         raise InputError(f'leak: the pair {pair} {rule} ({len(pairs):,} such)')
 
 # %% ../nbs/02_splits.ipynb #fab65fcc
-def thin_links(split: Split, share: float, seed=0) -> Split:
+def thin_links(
+    split: Split,
+    share: float,   # of the training links to keep
+    seed=0,
+) -> Split:
     "The same questions with a random share of the training links"
     if not 0 < share <= 1: raise InputError(f'share must be above 0 and at most 1, not {share}')
     generator, m = torch.Generator().manual_seed(seed), len(split.train)
@@ -160,8 +167,9 @@ def _positive(data) -> Tensor:
     return data.edge_label_index[:, data.edge_label > 0].T.cpu()
 
 def split_from_pyg(
-    train, val, test,       # what RandomLinkSplit(is_undirected=True) returns
-    candidates=9, seed=0,   # number of candidates per question, and the seed to draw them with
+    train, val, test,   # the result of RandomLinkSplit(is_undirected=True)
+    candidates=9,       # number of candidates per question
+    seed=0,             # of the candidates
 ) -> Split:
     "A `Split` with the same hidden links"
     seen = sorted_links(torch.cat([train.edge_index.T.cpu(), _positive(train)]))
@@ -206,9 +214,9 @@ def _split_parts(path: Path) -> dict:
 # %% ../nbs/02_splits.ipynb #5f554574
 def read_split(
     path,          # .npz of Split.save or of the paper's splits, or a folder of text files
-    graph: Graph,  # the graph it was made from
+    graph: Graph,  # the graph that was split
 ) -> Split:
-    "A saved or released split, as it is"
+    "Read a saved or released split, unchanged"
     path = Path(path)
     parts = _split_parts(path)
     train, val, test = all_rows = [torch.from_numpy(parts[part].astype(np.int64))
@@ -230,11 +238,11 @@ def read_split(
 def load_split(
     dataset,         # name of a dataset, or a file of links
     root=None,       # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
-    split=None,      # file of a split; 'own': made here. The paper's datasets have the paper's own
-    seed=0,          # of a split that is made here
+    split=None,      # file of a split; 'own': a new one; None: released if there is one, else new
+    seed=0,          # of a new split
     features=None,   # table of features, for a file of links
 ) -> Split:
-    "A graph by name or file, with its split"
+    "Load a graph by name or from a file, with its split"
     graph = load_graph(dataset, root, features)
     if split is None and dataset in checksums: split = released_split_file(dataset, root)
     return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)

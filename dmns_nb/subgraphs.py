@@ -47,11 +47,15 @@ class Features(nn.Module):
 # %% ../nbs/16_subgraphs.ipynb #e016b418
 class SubgraphDecoder(nn.Module):
     "A decoder that scores a pair by the subgraph around it, without the scored link"
-    chunk = 1000         # pairs that are scored at once
-    def __init__(self, cut, channels=(32, 32), unit=True, temperature=1.,
-                 popularity=False, dropout=.1,
-                 labels=True,       # False: nodes are not labelled, as in the paper
-                 readout='ends'):   # 'mean': only the mean over all nodes
+    chunk = 1000   # pairs scored at a time
+    def __init__(self,
+        cut,                 # cuts out subgraphs: Balls or Walks
+        channels=(32, 32),   # of the layers
+        unit=True,           # scale the vectors of the two ends to unit length
+        temperature=1., popularity=False, dropout=.1,
+        labels=True,         # False: nodes are not labelled, as in the paper
+        readout='ends',      # or 'mean': only the mean over all nodes
+    ):
         super().__init__()
         self.cut, self.unit, self.temperature, self.readout = cut, unit, temperature, readout
         width = channels[-1]
@@ -85,7 +89,7 @@ def _csr(count, col, values, num_columns):
 
 @dataclass(repr=False)
 class Subgraphs:
-    "Subgraphs of pairs, one after the other"
+    "Subgraphs of many pairs, stored one after the other"
     size: Tensor        # number of nodes of each subgraph
     node: Tensor        # their ids in the graph, the two ends first
     label: Tensor       # their labels, eq. (16.1)
@@ -112,7 +116,7 @@ class Subgraphs:
 
 # %% ../nbs/16_subgraphs.ipynb #20b7f9d8
 def distances(s: Subgraphs) -> Tensor:
-    "Distance of each node to the two ends, the other end taken out; −1 if there is no path"
+    "Distances of each node to the two ends, with the other end removed; −1 if there is no path"
     one, other = s.first, s.first + 1
     matrix = s.matrix(torch.ones(len(s.node)))
     distance = torch.full((len(s.node), 2), -1)
@@ -122,17 +126,17 @@ def distances(s: Subgraphs) -> Tensor:
         distance[reached > 0] = step
         reached = ((matrix@reached > 0) & (distance < 0)).float()
         step += 1
-        reached[other, 0] = reached[one, 1] = 0.        # the other end is no way through
+        reached[other, 0] = reached[one, 1] = 0.        # no path through the other end
     distance[other, 0] = distance[one, 1] = 0           # both ends get label 1
     return distance.T
 
 # %% ../nbs/16_subgraphs.ipynb #a05815fb
 class Balls:
-    "Cuts out the two ends of pairs with their neighbours, eq. (16.2)"
+    "Cut out the two ends of pairs with their neighbours, eq. (16.2)"
     def __init__(self, graph: Graph,
-        limit=100,            # neighbours of an end, at most
-        seed=0,               # which ones
-        hide_link=True,       # take out the scored link
+        limit=100,            # neighbours of each end, at most
+        seed=0,               # of the draw of these neighbours
+        hide_link=True,       # remove the scored link
     ):
         num_nodes = graph.num_nodes
         generator = torch.Generator().manual_seed(seed)
@@ -146,7 +150,7 @@ class Balls:
         self.lookup = torch.full((self.chunk*num_nodes,), -1, dtype=torch.int32)
 
     def members(self, v: Tensor, u: Tensor, linked: Tensor):
-        "The pair that each member is for, and the members, in no order and perhaps twice"
+        "Pair and node of each member, in any order, duplicates possible"
         ends = torch.cat([v, u])
         count = self.adjacency.degree[ends].clamp(max=self.limit)
         pair, position = ranges(self.adjacency.first[ends], count)
@@ -155,7 +159,7 @@ class Balls:
 # %% ../nbs/16_subgraphs.ipynb #339700f4
 @patch
 def links_within(self: Balls, node: Tensor, size: Tensor, linked: Tensor):
-    "For each node the number of neighbours it has in its subgraph, and which"
+    "Number of neighbours of each node within its subgraph, and the neighbours"
     first, subgraph = exclusive_cumsum(size), torch.repeat_interleave(size)
     local = torch.arange(len(node)) - first[subgraph]
     base = subgraph*self.graph.num_nodes
@@ -173,7 +177,7 @@ def links_within(self: Balls, node: Tensor, size: Tensor, linked: Tensor):
 
 @patch
 def enclose(self: Balls, v: Tensor, u: Tensor) -> Subgraphs:
-    "Subgraphs of at most `chunk` pairs"
+    "Cut out the subgraphs of at most `chunk` pairs"
     num_nodes, degrees = self.graph.num_nodes, self.graph.degrees
     linked = self.graph.has_link(v, u) & self.hide_link
     pair, node = self.members(v, u, linked)
@@ -191,7 +195,7 @@ def enclose(self: Balls, v: Tensor, u: Tensor) -> Subgraphs:
 # %% ../nbs/16_subgraphs.ipynb #7ce2327a
 @patch
 def __call__(self: Balls, v: Tensor, u: Tensor, room=inf) -> Subgraphs:
-    "Subgraphs of all pairs, or of the first ones, until these have about `room` links in all"
+    "Cut out the subgraphs of all pairs, or of the first ones up to about `room` links in total"
     parts, num_links = [], 0
     chunks = list(zip(v.split(self.chunk), u.split(self.chunk)))
     for ends in progress_bar(chunks, 'subgraphs', leave=False, delay=3):
@@ -202,16 +206,20 @@ def __call__(self: Balls, v: Tensor, u: Tensor, room=inf) -> Subgraphs:
 
 # %% ../nbs/16_subgraphs.ipynb #cd5135e1
 class Walks(Balls):
-    "Cuts out the two ends of pairs with the nodes that random walks from them visit, eq. (16.3)"
-    def __init__(self, graph: Graph, walks=20, length=3, seed=0, hide_link=True):
+    "Cut out the two ends of pairs with the nodes that random walks from them visit, eq. (16.3)"
+    def __init__(self, graph: Graph,
+        walks=20, length=3,   # walks per end, and their steps
+        seed=0,               # of the walks
+        hide_link=True,       # remove the scored link
+    ):
         super().__init__(graph, seed=seed, hide_link=hide_link)
         generator = torch.Generator().manual_seed(seed)
         self.dice = torch.rand(graph.num_nodes, walks, length, generator=generator)
         col = self.adjacency.col
-        self.col = torch.cat([col, col[:1]])   # one more, never used, for positions behind the end
+        self.col = torch.cat([col, col[:1]])   # one more, never used, for positions past the end
 
     def members(self, v: Tensor, u: Tensor, linked: Tensor):
-        "The pair that each member is for, and the members, in no order and perhaps twice"
+        "Pair and node of each member, in any order, duplicates possible"
         ends = torch.stack([v, u], 1)[:, :, None]
         other = torch.where(linked[:, None, None], ends.flip(1), -1)
         dice = self.dice[ends[:, :, 0]]
@@ -223,14 +231,14 @@ class Walks(Balls):
             choices = self.adjacency.degree[here] - (barred >= 0).long()
             step = self.col[first + (roll*choices).long()]
             step = torch.where(step == barred, self.col[first + choices], step)
-            here = torch.where(choices > 0, step, here)            # with no way to go, stay
+            here = torch.where(choices > 0, step, here)            # stay if there is no other link
             visited.append(here)
         visited = torch.stack(visited, -1).flatten(1)
         return torch.arange(len(v)).repeat_interleave(visited.shape[1]), visited.flatten()
 
 # %% ../nbs/16_subgraphs.ipynb #4167a046
 class SubgraphBatch:
-    "Subgraphs in the form that the network takes"
+    "Subgraphs in the form that the decoder reads"
     def __init__(self, s: Subgraphs, device='cpu'):
         num_nodes, share = len(s.node), (1/s.size.float()).repeat_interleave(s.size)
         adj = s.matrix(s.degree.float().rsqrt())
@@ -245,7 +253,7 @@ class SubgraphBatch:
 # %% ../nbs/16_subgraphs.ipynb #57d84165
 @dataclass
 class SubgraphScore:
-    "Scores of pairs, bound to embeddings; there are no scores of points that are not nodes"
+    "Scores of pairs of nodes, bound to embeddings"
     decoder: SubgraphDecoder
     h: Tensor
     fixed: bool = False   # let no gradient flow
@@ -269,7 +277,7 @@ def _name(v, u): return torch.stack([v, u]).cpu().numpy().tobytes()
 
 @patch
 def remember(self: SubgraphDecoder, v: Tensor, u: Tensor, room=inf) -> int:
-    "Cut the subgraphs of these pairs once; returns how many fitted into `room` links"
+    "Cut the subgraphs of these pairs and keep them; returns how many fit into `room` links"
     kept = self.cut(v, u, room)
     key = v*self.cut.graph.num_nodes + u
     self.keys, self.order = key[:len(kept)].sort(stable=True)
@@ -278,14 +286,14 @@ def remember(self: SubgraphDecoder, v: Tensor, u: Tensor, room=inf) -> int:
 
 @patch
 def remember_questions(self: SubgraphDecoder, rows: Tensor):
-    "Keep the subgraphs of validation questions as batches, since they are asked after every epoch"
+    "Keep the subgraphs of validation questions as batches"
     queries, answers = torch.broadcast_tensors(rows[:, :1], rows[:, 1:])
     pairs = zip(queries.flatten().split(self.chunk), answers.flatten().split(self.chunk))
     for v, u in pairs: self.batches[_name(v, u)] = self.structure(v, u)
 
 @patch
 def structure(self: SubgraphDecoder, v: Tensor, u: Tensor) -> SubgraphBatch:
-    "The subgraphs of these pairs: looked up if all of them are remembered, otherwise cut"
+    "The subgraphs of these pairs, looked up if all are remembered, otherwise cut"
     if (name := _name(v, u)) in self.batches: return self.batches[name]
     device, v, u = self.mlp[0].weight.device, v.cpu(), u.cpu()
     key = v*self.cut.graph.num_nodes + u
@@ -302,14 +310,18 @@ def one_direction(graph: Graph) -> Tensor:
     return links[torch.randperm(len(links))].T
 
 class Pool(NegativeSampler):
-    "One of a few nodes per link that were drawn once, so that their subgraphs can be kept"
-    def __init__(self, v: Tensor, num_nodes: int, size: int):
+    "Negatives from a fixed set of a few nodes per link, so that their subgraphs can be kept"
+    def __init__(self,
+        v: Tensor,        # query nodes, one per link
+        num_nodes: int,
+        size: int,        # nodes per link
+    ):
         super().__init__()
         shift = torch.randint(1, num_nodes, (len(v), size))
         self.register_buffer('pool', (v[:, None] + shift)%num_nodes, persistent=False)
 
     def sample(self, h, batch, score):
-        "A negative from its pool for each link of the batch"
+        "One of its nodes for each link of the batch"
         column = torch.randint(self.pool.shape[1], batch.v.shape).to(batch.v.device)
         u = self.pool[batch.index].gather(1, column[:, None])[:, 0]   # the index may be a slice
         return [Nodes(batch.v, u)]

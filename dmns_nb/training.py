@@ -25,7 +25,7 @@ from .splits import Split, draw_candidates
 def training_links(graph: Graph) -> Tensor:
     "Each link from both of its ends, 2 × 2m"
     links = graph.edge_index
-    if graph.num_nodes > 2**15:    # embeddings that outgrow the cache are read in order
+    if graph.num_nodes > 2**15:    # sorted by query: faster if embeddings do not fit the cache
         links = links[:, links[0].argsort(stable=True)]
     return links.contiguous()
 
@@ -35,27 +35,28 @@ class Batch:
     "Links of one training step"
     v: Tensor            # query nodes
     u: Tensor            # the nodes they are linked to
-    index: object        # which training links these are
-    scale: float         # training links per link of this batch, eq. (6.1)
-    total: int           # number of training links
-    inputs: tuple = ()   # what the encoder takes
+    index: object        # indices of these links among all training links
+    scale: float         # M/|B|, eq. (6.1)
+    total: int           # number of training links, M
+    inputs: tuple = ()   # arguments of the encoder
 
 # %% ../nbs/06_training.ipynb #7b166091
 class LinkLoader:
     "Batches of training links; the encoder sees the whole graph in each"
     def __init__(self,
         links: Tensor,       # 2 × number of training links
-        inputs: tuple,       # what the encoder takes
+        inputs: tuple,       # arguments of the encoder
         batch_size=0,        # links per step; 0: all of them
-        epoch_size=0,        # links per epoch, drawn anew; 0: all of them
-        rank=0, world=1,     # this process trains on one of `world` shares of each batch
+        epoch_size=0,        # links per epoch, drawn in each epoch; 0: all of them
+        rank=0,              # number of this process
+        world=1,             # number of processes; each trains on its share of every batch
     ):
         self.v, self.u = links
         self.inputs, self.batch_size, self.epoch_size = inputs, batch_size, epoch_size
         self.rank, self.world = rank, world
 
     def to(self, device):
-        "The same loader, with its tensors on a device"
+        "Move the tensors to a device"
         self.v, self.u = self.v.to(device), self.u.to(device)
         self.inputs = tuple(x.to(device) for x in self.inputs)
         return self
@@ -77,7 +78,7 @@ class LinkLoader:
 
 # %% ../nbs/06_training.ipynb #16d9c485
 def descend(optimizer, loss: Tensor) -> float:
-    "One gradient step; the loss as a number"
+    "Take one gradient step; return the loss as a number"
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -85,7 +86,7 @@ def descend(optimizer, loss: Tensor) -> float:
 
 # %% ../nbs/06_training.ipynb #6259a35f
 def train_step(model: LinkPredictor, optimizer, batch: Batch) -> float:
-    "First the samplers and regularisers learn, with the encoder fixed; then the encoder learns"
+    "Train samplers and regularisers with the encoder fixed, then encoder and decoder"
     emb = model.encoder(*batch.inputs)
     score = model.decoder(emb, sum(sampler.offset for sampler in model.samplers))
     h, fixed = emb.h.detach().float(), score.detach()
@@ -95,21 +96,30 @@ def train_step(model: LinkPredictor, optimizer, batch: Batch) -> float:
     return descend(optimizer, model.loss(score, emb, batch, negatives))
 
 # %% ../nbs/06_training.ipynb #c14f1792
-def validation_questions(split: Split, candidates=100, seed=1) -> Tensor:
+def validation_questions(
+    split: Split,
+    candidates=100,   # at most so many per question; 0: those of the split
+    seed=1,           # of the candidates
+) -> Tensor:
     "Validation questions with more candidates, none linked to the query in training or validation"
     if not candidates: return split.val
     n, asked = split.graph.num_nodes, split.val[:, :2]
     keys = pair_keys(*torch.cat([split.train, asked]).T, n).unique()
     known = Graph(torch.stack([keys//n, keys%n], 1), split.graph.features)
-    free = int((n - 1 - known.degrees[asked[:, 0]]).min())   # of the query that has the fewest
+    free = int((n - 1 - known.degrees[asked[:, 0]]).min())   # possible candidates, at least
     candidates = max(split.candidates, min(candidates, 200_000//len(asked), free))
     generator = torch.Generator().manual_seed(seed)
     return torch.cat([asked, draw_candidates(known, asked[:, 0], candidates, generator)], 1)
 
 # %% ../nbs/06_training.ipynb #72e307ae
 @torch.no_grad()
-def validate(model: LinkPredictor, inputs, questions: Tensor, candidates=9) -> float:
-    "MAP among `candidates` nodes, exact or expected from more of them, eq. (3.3)"
+def validate(
+    model: LinkPredictor,
+    inputs,              # arguments of the encoder
+    questions: Tensor,   # one row per question
+    candidates=9,        # MAP is that among so many candidates
+) -> float:
+    "MAP of a model; if questions have more candidates, the expected MAP of eq. (3.3)"
     score = model.score(inputs)
     scores = torch.cat([score(rows[:, :1], rows[:, 1:]) for rows in questions.split(2**15)])
     if questions.shape[1] > candidates + 2: return expected_map(scores, candidates).item()
@@ -118,16 +128,21 @@ def validate(model: LinkPredictor, inputs, questions: Tensor, candidates=9) -> f
 # %% ../nbs/06_training.ipynb #168d74da
 @dataclass
 class State:
-    "What training has come to"
-    epoch: int = 0
+    "State of a training run"
+    epoch: int = 0                               # number of epochs so far
     best: float = -1.                            # highest validation score so far
     best_epoch: int = 0
     seconds: float = 0.
     history: list = field(default_factory=list)  # loss and validation score of each epoch
     weights: dict = field(default_factory=dict)  # of the model at its best epoch
 
-    def note(self, loss: float, value: float, model, keep_last=False):   # of equally good epochs
-        "One more epoch; the weights are kept if it is the best so far"
+    def note(self,
+        loss: float,
+        value: float,      # validation score
+        model,
+        keep_last=False,   # of equally good epochs keep the last, not the first
+    ):
+        "Record one epoch, and keep its weights if it is the best so far"
         self.epoch += 1
         self.history.append((loss, value))
         if value > self.best or (keep_last and value == self.best):
@@ -136,13 +151,16 @@ class State:
 
 # %% ../nbs/06_training.ipynb #3ea59afd
 def epochs(
-    model: LinkPredictor, optimizer,      # what to train
-    loader, questions: Tensor,            # links to train on; questions to validate on
-    state: State = None,                  # where to go on from
-    epochs=400, patience=100,             # at most so many; stop after so many without improvement
-    min_epochs=200,                       # but not before this one
-    candidates=9,                         # of the validation score
-    keep_last=False,                      # of equally good epochs keep the last, not the first
+    model: LinkPredictor,
+    optimizer,             # of the encoder and decoder
+    loader,                # batches of training links
+    questions: Tensor,     # validation questions
+    state: State = None,   # to continue from
+    epochs=400,            # maximum number of epochs
+    patience=100,          # stop after so many epochs without improvement
+    min_epochs=200,        # but not before this epoch
+    candidates=9,          # of the validation score
+    keep_last=False,       # of equally good epochs keep the last, not the first
 ):
     "Train, and yield the state after each epoch"
     state = state or State()
@@ -158,8 +176,13 @@ def epochs(
         yield state
 
 # %% ../nbs/06_training.ipynb #a37199f0
-def progress(loop, total: int, start=0, quiet=None):   # None: a bar where one can be shown
-    "The same loop with a bar, with live curves in a notebook, or with lines in a log file"
+def progress(
+    loop,         # yields a state after each epoch
+    total: int,   # number of epochs
+    start=0,      # epochs done before
+    quiet=None,   # True: show nothing; None: a bar where one can be shown; False: else lines
+):
+    "The same loop with a progress bar, with live curves in a notebook, or with lines in a log file"
     if quiet or (quiet is None and not can_show_progress()):
         yield from loop
         return

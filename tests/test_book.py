@@ -201,7 +201,7 @@ def anchors(path):
     fence = re.compile(r'^```.*?^```', re.S | re.M)
     texts = [fence.sub('', text) for text in cells(path, 'markdown')]
     heads = [h for text in texts for h in re.findall(r'^#{1,6} +(.+?) *$', text, re.M)]
-    plain = (re.sub(r'[`*_$\\]|\]\([^)]*\)|\[', '', h).lower() for h in heads)
+    plain = (re.sub(r'[`*$\\]|\]\([^)]*\)|\[', '', h).lower() for h in heads)
     return {re.sub(r'^[^a-z]+', '', re.sub(r'[^\w .-]', '', h).replace(' ', '-')) for h in plain}
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT/'tools'))
+import book  # noqa: E402
+
 TOOLS = ('nbdev', 'execnb', 'ghapi', 'nbconvert', 'pytest', 'hypothesis', 'mypy')
 PIP = [sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check']
 
@@ -139,8 +141,7 @@ def test_a_chapter_runs_alone_with_the_wheel_installed(installed, name, tmp_path
     assert nb.cells[2].id == 'install' and '%pip install' in nb.cells[2].source
     nb.cells.append(nbformat.v4.new_code_cell('print(dmns_nb.__file__)'))
     env = {**installed.env, 'DMNS_DATA': str(tmp_path/'none'), 'DMNS_RESULTS': ''}
-    NotebookClient(nb, timeout=300, kernel_name='python3',
-                   resources={'metadata': {'path': str(tmp_path)}}).execute(env=env)
+    book.run_cells(nb, tmp_path, env, timeout=300)
     assert nb.cells[-1].outputs[0].text.startswith(str(installed.place))
     assert not [o for c in nb.cells for o in c.get('outputs', []) if o.get('name') == 'stderr']
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,8 @@ from dmns_nb.graphs import graph_from_edges, load_graph
 from dmns_nb.methods import Run, fit
 from dmns_nb.negatives import generate
 from dmns_nb.predict import predict_links
-from dmns_nb.ranking import evaluate, harden, link_ids, metric_values
+from dmns_nb.ranking import (evaluate, harden, heart_pairs, link_ids, metric_values,
+                             rank_among_all, ranks, recall, tie_shares)
 from dmns_nb.settings import Config
 from dmns_nb.splits import read_split, split_links
 
@@ -41,7 +42,8 @@ def graphs(draw):
 
 def hide(graph, seed=0):
     try: return split_links(graph, .2, .2, seed, candidates=3)
-    except InputError as e: assert 'too few' in str(e) or 'not linked to' in str(e)
+    except InputError as e:
+        assert any(part in str(e) for part in ('too few', 'not linked to', 'linked to nearly all'))
 
 
 @few
@@ -55,7 +57,7 @@ def test_splits_never_leak(graph, seed):
     assert ends == {(v, u) for u, v in ends}
     pairs = torch.cat([split.train, hidden[hidden[:, 0] < hidden[:, 1], :2]])
     assert sorted(map(tuple, pairs.tolist())) == sorted(map(tuple, graph.links.tolist()))
-    for one in (split, harden(split)):
+    for one in (split, harden(split), harden(split, protocol='heart')):
         for rows in (one.val, one.test):
             assert all(len(set(row)) == 5 for row in rows.tolist()) and rows.max() < n
             assert not graph.has_link(rows[:, :1], rows[:, 2:]).any()
@@ -81,6 +83,65 @@ def test_metrics_are_those_of_scikit_learn(questions, width, ties, seed):
     if not ties: assert np.isclose(found['ndcg'].double().mean(), gain)
     for name, e in evaluate(torch.from_numpy(scores)).items():
         assert 0 <= e.low <= e.mean + 1e-9 and e.mean <= e.high + 1e-9 <= 1 + 1e-6, name
+
+
+@few
+@given(st.integers(1, 12), st.integers(2, 15), st.integers(1, 20), st.integers(0, 99))
+def test_ranks_are_those_of_ogb(questions, width, K, seed):
+    scores = torch.from_numpy(np.random.default_rng(seed).integers(0, 4, (questions, width)))
+    positive, own = scores[:, :1], scores[:, 1:]
+    higher, at_least = (own > positive).sum(1), (own >= positive).sum(1)   # as for MRR
+    assert torch.equal(ranks(scores), 1 + (higher + at_least)/2)
+    shared = own[0]                                                        # as for Hits@K
+    kth = shared.sort().values[-K] if len(shared) >= K else -1
+    hits = positive[:, 0] > kth
+    among = torch.cat([positive, shared.expand(questions, -1)], 1)
+    assert torch.equal(ranks(among, 'pessimistic') <= K, hits)
+
+
+@few
+@given(graphs(), st.sampled_from(sorted(tie_shares)), st.integers(1, 200), st.integers(0, 99))
+def test_rank_among_all_is_the_one_counted_by_hand(graph, ties, max_scores, seed):
+    n = graph.num_nodes
+    scores = torch.from_numpy(np.random.default_rng(seed).integers(0, 5, (n, n)))
+    questions = torch.cat([graph.links, graph.links.flip(1)])[::3]
+    found = rank_among_all(lambda v: scores[v], questions, graph, ties, max_scores)
+    for (v, u), rank in zip(questions.tolist(), found.tolist()):
+        others = [w for w in range(n) if w != v and w not in graph.neighbors(v)]
+        higher = sum(bool(scores[v, w] > scores[v, u]) for w in others)
+        equal = sum(bool(scores[v, w] == scores[v, u]) for w in others)
+        assert rank == 1 + higher + tie_shares[ties]*equal
+    assert torch.equal(found, rank_among_all(lambda v: scores[v], questions, graph, ties))
+
+
+@few
+@given(graphs(), st.integers(1, 12), st.integers(0, 99))
+def test_recall_is_the_share_among_the_first(graph, k, seed):
+    n = graph.num_nodes
+    scores = torch.from_numpy(np.random.default_rng(seed).permutation(n*n).reshape(n, n))
+    hidden = torch.cat([graph.links, graph.links.flip(1)])[::2]
+    r = rank_among_all(lambda v: scores[v], hidden, graph)
+    for v, found in zip(hidden[:, 0].unique().tolist(), recall(r, hidden[:, 0], k)):
+        asked = hidden[hidden[:, 0] == v, 1].tolist()
+        listed = [w for w in scores[v].argsort(descending=True).tolist()
+                  if w in asked or (w != v and w not in graph.neighbors(v))]
+        assert np.isclose(found, len(set(asked) & set(listed[:k]))/len(asked))
+
+
+@few
+@given(graphs(), st.integers(0, 9))
+def test_pairs_of_heart_replace_one_end_by_a_node_that_is_not_linked(graph, seed):
+    split = hide(graph, seed)
+    if split is None: return
+    pairs = heart_pairs(split, split.test, k=6, chunk=3)
+    links, others = pairs[:, :1], pairs[:, 1:]
+    assert {tuple(sorted(e)) for e in links[:, 0].tolist()} == \
+        {tuple(sorted(e)) for e in split.test[:, :2].tolist()}
+    assert len(links)*2 == len(split.test)
+    assert (others[:, :3, 0] == links[..., 0]).all() and (others[:, 3:, 1] == links[..., 1]).all()
+    assert not graph.has_link(*others.unbind(-1)).any()
+    assert (others[..., 0] != others[..., 1]).all()
+    assert all(len(set(map(tuple, row))) == 6 for row in others.tolist())
 
 
 def chain_moments(denoiser, query, schedule, stops, noise):

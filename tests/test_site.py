@@ -53,6 +53,13 @@ def shown_code(path):
 def prose(path): return '\n\n'.join(cells(path, 'markdown') + text_outputs(path, 'text/markdown'))
 
 
+def documentation(path):
+    "The position in the page of each cell that nbdev has added for a function, and what it shows"
+    for i, cell in enumerate(json.loads(path.read_text(encoding='utf-8'))['cells']):
+        if cell['cell_type'] == 'code' and 'show_doc(' in ''.join(cell['source']):
+            yield i, ''.join(''.join(o['data'].get('text/markdown', '')) for o in cell['outputs'])
+
+
 def headings(path):
     "The anchors of a page: its headings, and the names that show_doc documents"
     documented = re.findall(r'^### (\S+)$', '\n'.join(text_outputs(path, 'text/markdown')), re.M)
@@ -80,6 +87,22 @@ def hidden_sources(path, page):
     code = shown_code(page)
     return [f'the source of {name} is not shown'
             for name, source in definitions(path) if source not in code]
+
+
+def early_documentation(page):
+    "Functions whose documentation stands between the sources of a lesson, not after all of them"
+    texts = [''.join(c['source']) for c in json.loads(page.read_text(encoding='utf-8'))['cells']]
+    end = texts.index('## API') if '## API' in texts else len(texts)
+    return [f'the documentation of {name} stands before ## API' for i, text in documentation(page)
+            if i < end for name in re.findall(r'^### (\S+)$', text, re.M)]
+
+
+def poor_documentation(path, page):
+    "Texts in the documentation that come from Python and say nothing, and classes that have `def`"
+    classes = [name for name, source in definitions(path) if source.startswith('class ')]
+    wrong = ('Call self as a function', 'NoneType', *(f'def {name}(' for name in classes))
+    return [f'documentation with {words!r}' for _, text in documentation(page)
+            for words in wrong if words in text]
 
 
 def long_lines(page):
@@ -143,8 +166,10 @@ def problems(proc):
     found = [f'_quarto.yml: {what}' for what in missing_files(proc)]
     for page in paths:
         wrong = dead_links(page, pages) + links_in_code(page) + unknown_equations(page, known)
-        wrong += long_lines(page)
-        if page.stem[0].isdigit(): wrong += hidden_sources(proc.parent/'nbs'/page.name, page)
+        notebook = proc.parent/'nbs'/page.name
+        wrong += long_lines(page) + poor_documentation(notebook, page)
+        if page.stem[0].isdigit():
+            wrong += hidden_sources(notebook, page) + early_documentation(page)
         found += [f'{page.stem}: {what}' for what in wrong]
     return found
 
@@ -176,12 +201,21 @@ def write_notebook(path, *cells):
 
 
 FUNCTION = 'def half(x):\n    "Half of x"\n    return x/2'
-DOCUMENTED = code('#| echo: false\nshow_doc(half)', result('text/markdown', '### half\n\n*Half*'))
+CLASS = 'class Half:\n    "Half of x"'
+
+
+def documented(text, name='half'):
+    "A cell as nbdev adds it"
+    shown = f'### {name}\n\n```python\n{text}\n```'
+    return code(f'#| echo: false\nshow_doc({name})', result('text/markdown', shown))
+
+
 GOOD = [markdown('## A part\n\n[there](01_one.ipynb#a-part) ![dot](images/dot.png)\n\n'
                  '<img alt="dot" src="images/dot.png"> $f(0.5)$\n\n$$x = 1 \\tag{1.1}$$\n\n'
                  f'By eq. (1.1), [`half`]({SITE}one.html#half), '
                  f'[source]({SOURCE}dmns_nb/one.py#L1)'),
-        DOCUMENTED, code(FUNCTION, stream('short'))]
+        code(FUNCTION, stream('short')), code(CLASS),
+        markdown('## API'), documented('def half(x)'), documented('class Half()', 'Half')]
 
 
 @pytest.fixture
@@ -190,7 +224,7 @@ def small_book(tmp_path):
     proc, nbs, module = (tmp_path/name for name in ('_proc', 'nbs', 'dmns_nb'))
     for folder in (proc/'images', nbs, module): folder.mkdir(parents=True)
     (module/'one.py').write_text(FUNCTION)
-    write_notebook(nbs/'01_one.ipynb', code(f'#| exports\n{FUNCTION}'))
+    write_notebook(nbs/'01_one.ipynb', *(code(f'#| exports\n{s}') for s in (FUNCTION, CLASS)))
     for name in ('style.css', 'after.html', 'images/dot.png'): (proc/name).touch()
     config = dict(format=dict(html={'css': 'style.css', 'include-after-body': 'after.html'}),
                   website=dict(favicon='images/dot.png', image='images/dot.png',
@@ -198,7 +232,7 @@ def small_book(tmp_path):
     (proc/'_quarto.yml').write_text(yaml.safe_dump(config))
     head = dict(cell_type='raw', metadata={}, source=['---\noutput-file: one.html\n---'])
     index = dict(head, source=['---\noutput-file: index.html\n---'])
-    write_notebook(proc/'index.ipynb', index, markdown('## Licence'))
+    for folder in (proc, nbs): write_notebook(folder/'index.ipynb', index, markdown('## Licence'))
 
     def check(*cells, without=None):
         write_notebook(proc/'01_one.ipynb', head, *cells)
@@ -225,9 +259,12 @@ def test_a_good_page_has_no_problems(small_book): assert small_book(*GOOD) == []
     (code('x = 1' + ' + 1'*30), 'code line of 125 characters'),
     (code('f()', stream('-'*101)), 'output line of 101 characters'),
     (code('f()', result('text/plain', '-'*101)), 'output line of 101 characters'),
+    (documented('def half(x)\n*Call self as a function.*'), "with 'Call self as a function'"),
+    (documented('def half(x:NoneType=None)'), "with 'NoneType'"),
+    (documented('def Half()', 'Half'), "with 'def Half('"),
 ], ids=['link', 'anchor', 'picture', 'picture in HTML', 'own page', 'own anchor', 'source link',
         'link in code', 'equation', 'number like an equation', 'long code', 'long print',
-        'long result'])
+        'long result', 'empty sentence', 'NoneType', 'class by def'])
 def test_a_fault_on_a_page_is_found(small_book, cell, complaint):
     found, = small_book(*GOOD, cell)
     assert complaint in found
@@ -237,7 +274,15 @@ def test_a_fault_on_a_page_is_found(small_book, cell, complaint):
     '', f'#| echo: false\n{FUNCTION}', FUNCTION.replace('/2', '/3'),
 ], ids=['left out', 'hidden', 'another'])
 def test_a_hidden_source_is_found(small_book, source):
-    assert small_book(*GOOD[:2], code(source)) == ['01_one: the source of half is not shown']
+    good = [cell for cell in GOOD if cell['source'] != [FUNCTION]]
+    assert small_book(*good, code(source)) == ['01_one: the source of half is not shown']
+
+
+@pytest.mark.parametrize('order', [(0, 1, 4, 2, 3, 5), (0, 1, 2, 4, 5)],
+                         ids=['between the sources', 'without a heading'])
+def test_early_documentation_is_found(small_book, order):
+    found = small_book(*(GOOD[i] for i in order))
+    assert '01_one: the documentation of half stands before ## API' in found
 
 
 @pytest.mark.parametrize('name', ['style.css', 'after.html'])

@@ -124,14 +124,19 @@ def strip_widgets(nb):
                                and ''.join(o.get('data', {}).get('text/html', ['-']))]
 
 
+def run_cells(nb, folder, env=os.environ, timeout=None):
+    "Run the cells of a notebook in a new kernel that works in this folder, up to the first error."
+    from nbclient import NotebookClient
+    NotebookClient(nb, timeout=timeout, kernel_name='python3', coalesce_streams=True,
+                   extra_arguments=['--log-level=40'],   # errors only
+                   resources={'metadata': {'path': str(folder)}}).execute(env=env)
+
+
 def execute(path, environment):
     "Run a notebook from the top and save its outputs; the seconds it took."
-    from nbclient import NotebookClient
     nb = nbformat.read(path, as_version=4)
     start = time.perf_counter()
-    NotebookClient(nb, timeout=None, kernel_name='python3', coalesce_streams=True,
-                   resources={'metadata': {'path': str(path.parent)}}
-                   ).execute(env={**os.environ, **environment})
+    run_cells(nb, path.parent, {**os.environ, **environment})
     seconds = time.perf_counter() - start
     strip_widgets(nb)
     nbformat.write(nb, path)

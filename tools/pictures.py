@@ -3,7 +3,8 @@ import argparse
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
+
+from book import run_cells
 
 NBS = Path(__file__).resolve().parent.parent/'nbs'
 SAVE = {'D_drawing': 'save_site_pictures({folder!r})',
@@ -14,8 +15,7 @@ def draw(name, code):
     "Run a notebook from the top, and some code after it; the notebook's file stays as it is."
     nb = nbformat.read(NBS/f'{name}.ipynb', as_version=4)
     nb.cells.append(nbformat.v4.new_code_cell(code))
-    NotebookClient(nb, timeout=None, kernel_name='python3',
-                   resources={'metadata': {'path': str(NBS)}}).execute()
+    run_cells(nb, NBS)
 
 
 if __name__ == '__main__':

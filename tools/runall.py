@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from book import run_cells
 
 ROOT = Path(__file__).resolve().parent.parent
 SLOWEST = 120   # seconds for one notebook
@@ -70,10 +71,7 @@ def run(path, env):
     for cell in nb.cells:
         if cell.cell_type == 'code': cell.outputs, cell.execution_count = [], None
     start, stopped = time.perf_counter(), []
-    client = NotebookClient(nb, timeout=5*SLOWEST, kernel_name='python3',
-                            extra_arguments=['--log-level=40'],
-                            resources={'metadata': {'path': str(path.parent)}})
-    try: client.execute(env=env)
+    try: run_cells(nb, path.parent, env, timeout=5*SLOWEST)
     except CellExecutionError: pass   # it is among the outputs
     except (CellTimeoutError, DeadKernelError) as e: stopped = [type(e).__name__]
     seconds = time.perf_counter() - start
