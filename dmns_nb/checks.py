@@ -29,7 +29,9 @@ def one_of(
     raise InputError(f'{what} cannot be {value!r}{hint}')
 
 # %% ../nbs/A_checks.ipynb #28e07f44
-def pick_device(name='auto'):   # → torch.device
+def pick_device(
+    name='auto',   # 'auto', 'cpu', 'cuda' or 'cuda:1'
+):                 # → torch.device
     "The device of that name; `'auto'` is CUDA if there is one, else the CPU"
     import torch  # slow to import, and not needed for the errors above
     one_of('device', str(name).split(':')[0], ('auto', 'cpu', 'cuda'))

@@ -113,7 +113,10 @@ class Adjacency(nn.Module):
 # %% ../nbs/C_kernels.ipynb #c1da673a
 class KnownLinks(nn.Module):
     "Look up which pairs are links, and draw nodes that are not linked to a query"
-    def __init__(self, keys: Tensor, num_nodes: int):   # sorted pair_keys of the links
+    def __init__(
+        self, keys: Tensor,   # sorted pair_keys of the links
+        num_nodes: int,       # of the graph
+    ):
         super().__init__()
         self.num_nodes = num_nodes
         self.bits = 3 + max(1, ceil(log2(len(keys))))

@@ -27,6 +27,7 @@ from .negatives import generate
 from .pairs import NoEncoder, PairTrees, TreeScore, hide_links, learn_trees
 from .predictor import Dot, DotScore, LinkPredictor, Uniform
 from .ranking import evaluate, link_ids, metric_values
+from .rivals import AHNS, MixGCF, TwoHop
 from .samplers import DNS, MCNS, PNS, RandomPairs, Stock
 from .settings import Config
 from .splits import Split
@@ -83,6 +84,9 @@ samplers = dict(
         split.train_graph, correct=c.correct_popularity, links=None if c.fresh else links),
     dns=lambda split, links, c: DNS(split.train_graph, links=None if c.fresh else links),
     mcns=lambda split, links, c: MCNS(split.train_graph),
+    twohop=lambda split, links, c: TwoHop(split.train_graph, c.hard_weight),
+    mixgcf=lambda split, links, c: MixGCF(split.train_graph, weight=c.hard_weight),
+    ahns=lambda split, links, c: AHNS(split.train_graph, β=c.hardness, weight=c.hard_weight),
     pairs=lambda split, links, c: RandomPairs(split.train_graph),
     kbgan=lambda split, links, c: KBGAN(split.train_graph, c.channels[-1], c.lr, fresh=c.fresh),
     graphgan=lambda split, links, c: GraphGAN(
@@ -328,9 +332,9 @@ def search(
     split: Split, config: Config,   # what to train on; settings to start from
     grid: dict,                     # setting → values to try; it starts from the first ones
     checkpoint=None,                # file name; the values tried are added for each run
-    **options,                      # options of `fit`
+    **options,
 ) -> Run:
-    "Try the values of one setting after another; returns the run that validates best"
+    "Try the values of one setting after another with `fit`; returns the run that validates best"
     def trained(config):
         names = '.'.join(f'{name}-{getattr(config, name):g}' for name in grid)
         run = fit(split, config, checkpoint and f'{checkpoint}.{names}', **options)

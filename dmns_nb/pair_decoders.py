@@ -21,7 +21,7 @@ from .kernels import SparseMatrix, pair_keys
 from .predictor import Dot, DotScore
 from .training import LinkLoader
 
-# %% ../nbs/S_pair_decoders.ipynb #09348d32
+# %% ../nbs/S_pair_decoders.ipynb #506e50bd
 class PairDecoder(nn.Module):
     "The score of `Dot` plus a network that reads h_v ⊙ h_u and what the graph shows of the pair"
     chunk = 5000   # pairs at a time
@@ -42,7 +42,7 @@ class PairDecoder(nn.Module):
         change = degree.clamp(min=1).log() - (1 + degree).log()   # one link less
         change = change/(1 + degree).log().std().clamp(min=1e-6)
         self.register_buffer('change', change, persistent=False)
-        self.keys = np.zeros(0, np.int64)                       # of the pairs that are kept
+        self.keys: np.ndarray = np.zeros(0, np.int64)           # of the pairs that are kept
         self.kept = self.describe(*graph.edge_index[:, :0])     # their rows
         self.remember(*graph.edge_index)
 
@@ -127,7 +127,7 @@ class CommonNeighbors(PairDecoder):
         x = SparseMatrix(common).to(h.device)@torch.cat([h*self.weight[:, 1:], self.weight], 1)
         return torch.cat([x[:, :-2], x[:, -2:].log1p()], 1)
 
-# %% ../nbs/S_pair_decoders.ipynb #bb5606b3
+# %% ../nbs/S_pair_decoders.ipynb #5ce0a1a6
 def unit_rows(A: csr_matrix, nodes: np.ndarray) -> csr_matrix:
     "One row per node with a one at this node"
     return identity(A.shape[0], A.dtype, 'csr')[nodes]
@@ -146,7 +146,7 @@ def entries(matrix, above=None) -> np.ndarray:
     matrix = matrix.tocsr()
     size = np.diff(matrix.indptr)
     if above is None: return size
-    row = np.repeat(np.arange(len(size)), size)
+    row: np.ndarray = np.repeat(np.arange(len(size)), size)
     return np.bincount(row[matrix.data > above[row]], minlength=len(size))
 
 distance_names = '1, 1', '1, 2', '2, 1', '2, 2', '1, >2', '>2, 1', '2, >2', '>2, 2'

@@ -116,7 +116,7 @@ def fit_shared(
     checkpoint=None, resume=False,  # file to save progress in; continue from it
     device=None,                    # of this process; the CPU when not given
     quiet=True,                     # no progress bar
-    save_every=None,                # seconds between checkpoints; default: $DMNS_SAVE_EVERY, else 30
+    save_every=None,                # seconds between checkpoints; else $DMNS_SAVE_EVERY, else 30
 ) -> Run:
     "`fit` for several processes; all of them call this function"
     if config.method not in shared_methods:

@@ -139,7 +139,7 @@ def _heuristics(split: Split) -> dict:
     return dict(neighbors=lambda v: (seen[v]@walk).toarray(),
                 features=lambda v: (x[v]@x.T).toarray(), walks=lambda v: page_rank(walk, v))
 
-# %% ../nbs/03_ranking.ipynb #4f190907
+# %% ../nbs/03_ranking.ipynb #35c97758
 def _best_of_each(scores: list, taken: np.ndarray, k: int, rng) -> np.ndarray:
     "k nodes per query that are not taken, half of them with the best of either score"
     chosen = []
@@ -188,7 +188,7 @@ def harden(
     return replace(split, val=hard_rows(split.val), test=hard_rows(split.test),
                    source=f'{split.source}, {name} candidates')
 
-# %% ../nbs/03_ranking.ipynb #96d3ee05
+# %% ../nbs/03_ranking.ipynb #c08b04cc
 def heart_pairs(
     split: Split,
     rows: Tensor,       # questions of the split, such as split.test
@@ -213,7 +213,7 @@ def expected_map(scores: Tensor, k: int) -> Tensor:
     p = above.mean(1).clamp(min=1e-6)
     return ((1 - (1 - p)**(k + 1))/((k + 1)*p)).mean()
 
-# %% ../nbs/03_ranking.ipynb #3eafaa41
+# %% ../nbs/03_ranking.ipynb #86008d7a
 def _scores_of_all(scores_of, queries: Tensor, num_nodes: int) -> Tensor:
     "The scores that a function of the user gives, if there is one for each query and node"
     scores, shape = torch.as_tensor(scores_of(queries)), (len(queries), num_nodes)
@@ -225,9 +225,9 @@ def _scores_of_all(scores_of, queries: Tensor, num_nodes: int) -> Tensor:
 
 @torch.no_grad()
 def rank_among_all(
-    scores_of,             # function of query nodes → scores, one row per query, all nodes in it
+    scores_of,             # function of queries → scores of all nodes, one row per query
     questions: Tensor,     # one row per question: query, answer; other columns are not used
-    known: Graph | Split,  # all links of this graph are left out of the ranking, but the answer
+    known: Graph | Split,  # nodes linked to the query in this graph are not ranked
     ties='mean',           # see ranks
     max_scores=2**22,      # number of scores in memory at a time
 ) -> Tensor:               # 1 is best
@@ -245,7 +245,7 @@ def rank_among_all(
         found[rows] = _rank(right, scores, ties)
     return found
 
-# %% ../nbs/03_ranking.ipynb #50c6bc36
+# %% ../nbs/03_ranking.ipynb #881f0636
 def rank_values(r: Tensor, ks=(10, 50)) -> dict:
     "MRR and Hits@k of every question, eq. (3.2)"
     return {'mrr': 1/r} | {f'hits@{k}': (r <= k).float() for k in ks}
@@ -265,7 +265,7 @@ def sample_questions(rows: Tensor, size: int) -> Tensor:
     "At most `size` of the questions, evenly spaced, always the same"
     return rows if len(rows) <= size else rows[torch.arange(size)*len(rows)//size]
 
-# %% ../nbs/03_ranking.ipynb #2815db13
+# %% ../nbs/03_ranking.ipynb #41d39cc0
 def all_node_metrics(
     scores_of, questions: Tensor, known: Graph | Split,   # see rank_among_all
     sample=None,           # number of questions to ask; by default all

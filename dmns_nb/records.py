@@ -137,6 +137,9 @@ def relevant_settings(plain: dict) -> dict:
     group = lambda name: {k for k, (of, _) in setting_fields.items() if of == name}
     if settings['decoder'] != 'trees': unread |= group('trees')
     if 'dmns' not in settings['samplers']: unread |= group('diffusion') | _of_the_generator
+    rivals = {'twohop', 'mixgcf', 'ahns'} & {*settings['samplers']}
+    if not rivals: unread.add('hard_weight')
+    if 'ahns' not in rivals: unread.add('hardness')
     return {k: v for k, v in settings.items() if k not in unread}
 
 def key_of(dataset: str, split: str, plain: dict, grid: dict) -> str:

@@ -191,8 +191,13 @@ def summarize(rows: list) -> dict:
     exponents = {k: fit_exponent(links, [row[k] for row in fitted]) for k in ('uniform', 'dmns')}
     return dict(rows=rows, exponents=exponents, versions=versions())
 
-def bench_sizes(sizes, json=None, quiet=False, **options):   # → table, one row per size
-    "Measure each size in its own process; with `json`, write the measurements to that file"
+def bench_sizes(
+    sizes,         # as parse_sizes takes them
+    json=None,     # file to write the measurements to
+    quiet=False,   # do not print progress
+    **options,
+):                 # → table
+    "Measure each size in its own process; returns a table with one row per size"
     import pandas as pd  # slow to import, and only needed here
     rows, pairs = [], parse_sizes(sizes)
     for i, (nodes, links) in enumerate(pairs, 1):

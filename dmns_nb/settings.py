@@ -77,7 +77,8 @@ class DecoderSettings(Group):
                            'or by the mean alone', ('ends', 'mean'))
 
 # %% ../nbs/E_settings.ipynb #967698cc
-sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'pairs', 'graphgan', 'kbgan', 'pool')
+sampler_names = ('uniform', 'dmns', 'pns', 'dns', 'mcns', 'twohop', 'mixgcf', 'ahns', 'pairs',
+                 'graphgan', 'kbgan', 'pool')
 
 @dataclass(frozen=True)
 class NegativeSettings(Group):
@@ -96,6 +97,8 @@ class NegativeSettings(Group):
     pool: int = setting(10, 'number of uniform nodes from which a node is picked', minimum=2)
     queries: float = setting(.1, 'share of the nodes for which a step generates negatives',
                              above=0)
+    hard_weight: float = setting(.1, 'weight of the negatives of twohop, mixgcf and ahns', minimum=0)
+    hardness: float = setting(.5, 'AHNS: factor β of the hardness', above=0)
 
     def __post_init__(self):
         super().__post_init__()

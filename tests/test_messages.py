@@ -90,7 +90,7 @@ CASES = {
     'settings': [(lambda: Config('dmnns'), "method cannot be 'dmnns'; did you mean 'dmns'?"),
                  (lambda: Config(preset='papers'),
                   "preset cannot be 'papers'; did you mean 'paper'?"),
-                 (lambda: Config(samplers=('unifrom',)),
+                 (lambda: Config('dmns', samplers=('unifrom',)),
                   "a sampler cannot be 'unifrom'; did you mean 'uniform'?"),
                  (lambda: Config(epochs='ten'), "epochs must be a whole number, not 'ten'"),
                  (lambda: Config(bias=1), 'bias must be True or False, not 1'),

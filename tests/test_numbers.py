@@ -45,7 +45,8 @@ CONFIGS = {
     'dmns generated only': CLOUDS | dict(samplers=('dmns',)),
     'dmns unconditional': NODES | dict(conditional=False),
     'dmns cosine T=20': LAWS | dict(schedule='cosine', T=20),
-    'default': CLOUDS | dict(preset='default'), 'compact': CLOUDS | dict(preset='compact'),
+    'default': CLOUDS | dict(method='dmns', preset='default'),
+    'compact': CLOUDS | dict(preset='compact'),
     'paper gcn': dict(preset='paper', method='gcn'), 'paper': dict(preset='paper'),
     'released': dict(preset='released', epochs=3, diffusion_steps=10)}
 
