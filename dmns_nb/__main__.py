@@ -11,6 +11,6 @@ import sys
 from .commands import find_command
 
 # %% ../nbs/M_main.ipynb #91140834
-if __name__ == '__main__' and globals().get('__file__'):   # a notebook is __main__ too, but has no file
+if __name__ == '__main__' and globals().get('__file__'):   # a notebook has no file
     command = find_command(sys.argv[1:])
     if command: command()

@@ -100,7 +100,7 @@ def dmns_train(
     features: str = None,          # .csv or .tsv table of features: node, then numbers
     root: str = None,              # folder of the paper's datasets; else $DMNS_DATA, else the cache
     split: str = None,             # file of a split, or own: made here; default: the paper's if any
-    method: str = 'dmns',  # dmns, gcn, gvae, arvga, pns, dns, mcns, kbgan, graphgan, seal, scaled, pyg
+    method: str = 'dmns',          # dmns, gcn, gvae, dns, seal, …: appendix E lists all methods
     encoder: str = None,           # gcn, gat or sage; default: that of the method
     preset: str = 'default',       # default, compact, paper or released
     seeds: int = 1,                # number of runs, with seeds 0, 1, …

@@ -126,8 +126,8 @@ class DiffusionSettings(Group):
     time_encoding: str = setting('paper', 'encoding of the step t', ('paper', 'released'))
     conditional: bool = setting(True, 'the denoiser sees the query')
     affine: bool = setting(True, 'the denoiser is affine; if not, chain=True is needed')
-    source: str = setting('learned', "where a negative's distribution comes from; all but the first "
-                          'are controls',
+    source: str = setting('learned', "where a negative's distribution comes from; all but the "
+                          'first are controls',
                           ('learned', 'moments', 'exact', 'pooled', 'noise'))
     chain: bool = setting(False, 'run the chain step by step instead of the closed form')
     diffusion_steps: int = setting(1, 'gradient steps of the diffusion model per batch', minimum=1)
@@ -197,6 +197,8 @@ methods = dict(
     pns=dict(variational=False, samplers=('pns',)),
     dns=dict(variational=False, samplers=('dns',)),
     mcns=dict(variational=False, samplers=('mcns',)),
+    **{rival: dict(variational=False, samplers=('uniform', rival))
+       for rival in ('twohop', 'mixgcf', 'ahns')},
     graphgan=dict(variational=False, samplers=('graphgan',)),
     kbgan=dict(variational=False, samplers=('kbgan',)),
     seal=dict(variational=False, encoder='features', decoder='seal', samplers=('pool',)),
