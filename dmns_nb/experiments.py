@@ -83,8 +83,9 @@ class Experiment:
             for dataset in self.datasets:
                 if datasets and not {dataset, dataset.partition('@')[0]} & {*datasets}: continue
                 for label, (config, grid) in self.rows.items():
-                    if seed < self.limits.get((label, dataset), 99):
-                        yield label, Job(dataset, config.replace(seed=seed), grid, split, self.needs)
+                    if seed >= self.limits.get((label, dataset), 99): continue
+                    config = config.replace(seed=seed)
+                    yield label, Job(dataset, config, grid, split, self.needs)
 
 # %% ../nbs/H_experiments.ipynb #53fef7ea
 labels = dict(gcn='GCN', gvae='GVAE', pns='PNS', dns='DNS', mcns='MCNS', graphgan='GraphGAN',

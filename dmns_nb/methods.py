@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['subgraph_decoders', 'samplers', 'make_encoder', 'make_decoder', 'make_uniform', 'make_generator', 'make_links',
-           'build', 'Training', 'fit', 'Run', 'search']
+           'build', 'Training', 'fit', 'Run', 'check_weights', 'search']
 
 # %% ../nbs/18_methods.ipynb #ad0c6869
 import os, time
@@ -24,7 +24,8 @@ from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
 from .negatives import generate
-from .pairs import NoEncoder, PairTrees, TreeScore, hide_links, learn_trees
+from .pairs import (NoEncoder, PairFeatures, PairTrees, TreeScore, hide_links,
+                           learn_trees)
 from .predictor import Dot, DotScore, LinkPredictor, Uniform
 from .ranking import evaluate, link_ids, metric_values
 from .rivals import AHNS, MixGCF, TwoHop
@@ -136,7 +137,8 @@ class Training:
         self.optimizer = torch.optim.Adam(own, config.lr, weight_decay=config.weight_decay)
         self.state, options = State(), dict(batch_size=config.batch_size)
         if config.decoder not in subgraph_decoders:
-            self.questions = validation_questions(self.whole, config.val_candidates)
+            candidates = config.val_candidates if len(split.val) else 0
+            self.questions = validation_questions(self.whole, candidates)
         else:
             links, options = self.keep_subgraphs(links), self.subgraphs
             if config.batch_size: options = options | dict(batch_size=config.batch_size)
@@ -148,7 +150,7 @@ class Training:
         "Cut the subgraphs of training links and questions; returns the links that fit into memory"
         decoder, [pool] = self.model.decoder, self.model.samplers
         kept = decoder.remember(*pool.pairs(links), self.room)//(1 + pool.pool.shape[1])
-        self.questions = self.split.val[::ceil(len(self.split.val)/self.num_questions)]
+        self.questions = self.split.val[::max(1, ceil(len(self.split.val)/self.num_questions))]
         decoder.remember_questions(self.questions)
         return links[:, :kept]
 
@@ -156,11 +158,12 @@ class Training:
         "The loop of chapter 6"
         c = self.config
         if c.encoder == 'none': return iter(())
+        patience = c.patience if len(self.questions) else c.epochs
         return epochs(self.model, self.optimizer, self.loader, self.questions, self.state, c.epochs,
-                      c.patience, c.min_epochs, self.split.candidates, c.keep_last)
+                      patience, c.min_epochs, self.split.candidates, c.keep_last)
 
     def finish(self) -> LinkPredictor:
-        "The model at its best epoch; with its trees, if it has any, and with all training links"
+        "The model at its best epoch, or its last; with its trees, if any, and all training links"
         if self.state.weights: self.model.load_state_dict(self.state.weights)
         model, c = self.model.cpu().eval(), self.config
         if self.hidden is None: return model
@@ -201,7 +204,8 @@ def fit(
         if checkpoint: saver.save(checkpoint)
         model = training.finish()
     seconds = time.perf_counter() - start if training.hidden is not None else state.seconds
-    return Run(config, split, model, state.history, state.best_epoch, seconds)
+    best_epoch = state.best_epoch or state.epoch   # without validation: the last
+    return Run(config, split, model, state.history, best_epoch, seconds)
 
 # %% ../nbs/18_methods.ipynb #a26b11d0
 @dataclass(repr=False)
@@ -214,6 +218,7 @@ class Run:
     best_epoch: int
     seconds: float         # time spent on training
     tried: list = field(default_factory=list)   # settings, validation score and seconds of `search`
+    calibration: tuple = ()   # slope and intercept, from scores to log-odds (chapter 21)
 
     @cached_property
     def validation(self):
@@ -251,22 +256,31 @@ class Run:
         "Scores of the answer and of the candidates in each row"
         return self.bound_score(rows[:, :1], rows[:, 1:])
 
+    @property
+    def test_rows(self) -> Tensor:
+        "The test questions"
+        if len(self.split.test): return self.split.test
+        raise InputError(f'this run ({self.split.source}) has no hidden links to test it on: '
+                         'test the run from which it was made')
+
     def values(self, metric='map', rows=None) -> Tensor:
         "A metric per question, of the test rows or of others"
-        return metric_values(self.score_rows(self.split.test if rows is None else rows))[metric]
+        return metric_values(self.score_rows(self.test_rows if rows is None else rows))[metric]
 
     @property
     def metrics(self) -> dict:
         "Test metrics with their intervals"
-        groups = link_ids(self.split.test, self.split.graph.num_nodes)
-        return evaluate(self.score_rows(self.split.test), groups)
+        groups = link_ids(self.test_rows, self.split.graph.num_nodes)
+        return evaluate(self.score_rows(self.test_rows), groups)
 
 # %% ../nbs/18_methods.ipynb #1949f882
 @patch
 def __repr__(self: Run):
-    best = f'best of {len(self.history)} epochs at {self.best_epoch}, ' if self.history else ''
-    return (f'{self.config.method} on {self.split.graph.name}: MAP {self.metrics["map"]}, {best}'
-            f'{self.seconds:.1f} s')
+    epochs, result = len(self.history), f'{self.split.source}, nothing hidden to test on'
+    best = f'best of {epochs} epochs at {self.best_epoch}, ' if self.history else ''
+    if len(self.split.test): result = f'MAP {self.metrics["map"]}'
+    elif self.history: best = f'{epochs} epochs, '
+    return f'{self.config.method} on {self.split.graph.name}: {result}, {best}{self.seconds:.1f} s'
 
 @patch
 def score(self: Run, pairs) -> Tensor:
@@ -305,12 +319,21 @@ def negatives(self: Run, node, level: int, samples=1) -> Tensor:
 
 # %% ../nbs/18_methods.ipynb #938ff778
 @patch
-def save(self: Run, path):
+def save(self: Run, path, **origin):   # origin: names of files, see `save_run` in chapter 21
     "Save settings and weights, but not the graph"
     identity = identity_of(self.split, self.config)
     save_atomically(dict(kind='run', identity=identity, history=self.history,
-                         best_epoch=self.best_epoch, seconds=self.seconds,
-                         weights=self.model.state_dict()), path)
+                         best_epoch=self.best_epoch, seconds=self.seconds, origin=origin,
+                         calibration=self.calibration, weights=self.model.state_dict()), path)
+
+def check_weights(model: LinkPredictor, calibration: tuple):
+    "Refuse weights and numbers that no training gives"
+    parts = *model.encoder.state_dict().values(), *model.decoder.state_dict().values()
+    numbers = [*map(type, calibration)] in ([], [float, float])
+    if not numbers or not all(x.isfinite().all() for x in (*parts, torch.tensor(calibration))):
+        raise ValueError('not finite numbers')
+    decoder = model.decoder
+    if isinstance(decoder, PairTrees): decoder.trees.check(len(PairFeatures.names) + 2)
 
 @patch(cls_method=True)
 def load(cls: Run, path, split: Split):
@@ -322,10 +345,14 @@ def load(cls: Run, path, split: Split):
     with own_randomness():
         torch.manual_seed(config.seed)
         model, _ = build(split, config)
-    try: model.load_state_dict(saved['weights'])
-    except (RuntimeError, KeyError, TypeError, AttributeError) as e:
+    calibration = saved.get('calibration', ())
+    try:
+        model.load_state_dict(saved['weights'])
+        check_weights(model, calibration)
+    except (RuntimeError, KeyError, TypeError, AttributeError, ValueError) as e:
         raise InputError(f'the weights in {path} do not fit its settings: train again') from e
-    return cls(config, split, model, saved['history'], saved['best_epoch'], saved['seconds'])
+    return cls(config, split, model, saved['history'], saved['best_epoch'], saved['seconds'],
+               calibration=calibration)
 
 # %% ../nbs/18_methods.ipynb #6b410522
 def search(

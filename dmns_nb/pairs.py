@@ -24,7 +24,7 @@ from .ranking import metric_values
 from .splits import Split
 from .trees import Trees, grow
 
-# %% ../nbs/17_pairs.ipynb #d2e16675
+# %% ../nbs/17_pairs.ipynb #17881287
 def shared_neighbors(
     A_v: csr_matrix, A_u: csr_matrix,   # rows of the adjacency matrix, one per pair
     degree: np.ndarray,                 # of all nodes
@@ -34,7 +34,7 @@ def shared_neighbors(
     weights = np.ones_like(degree), 1/np.log(np.maximum(degree, 2)), 1/np.maximum(degree, 1)
     return [shared@weight for weight in weights]
 
-# %% ../nbs/17_pairs.ipynb #5a543fbf
+# %% ../nbs/17_pairs.ipynb #75f5e15a
 def row_products(a, b) -> np.ndarray:
     "Product of each row of a with the same row of b"
     if issparse(a) and issparse(b): return np.asarray(a.multiply(b).sum(1)).ravel()
@@ -49,7 +49,7 @@ def dense_if_full(x, share=.2):
     "A sparse matrix as a dense array if more than a share of it is not zero"
     return x.toarray() if issparse(x) and x.nnz > share*np.prod(x.shape) else x
 
-# %% ../nbs/17_pairs.ipynb #dbfcc8ce
+# %% ../nbs/17_pairs.ipynb #5f58cad9
 class PairFeatures:
     "Twelve features of pairs of nodes, computed from a graph without the link that they describe"
     names = ('cosine', 'cosine, smoothed once', 'cosine, own to smoothed',
@@ -83,7 +83,7 @@ class PairFeatures:
         twice = once + others@self.once
         return others, *(unit_rows(x) for x in (self.x[v], once, twice))
 
-# %% ../nbs/17_pairs.ipynb #a1db6a0a
+# %% ../nbs/17_pairs.ipynb #8140121c
 def walk_features(f: PairFeatures, A_v, A_u, v, u, linked: bool) -> list:
     "Weighted walks of three and four links, eqs. (17.5) and (17.6)"
     two_v, two_u = A_v@f.step, A_u@f.step
@@ -108,7 +108,7 @@ def describe(f: PairFeatures, v: np.ndarray, u: np.ndarray, linked: bool) -> np.
     columns += [f.degree[v] - linked, f.degree[u] - linked]
     return np.stack(columns, 1).astype(np.float32)
 
-# %% ../nbs/17_pairs.ipynb #24bc4dac
+# %% ../nbs/17_pairs.ipynb #7d144ea5
 def chunks(f: PairFeatures, v: np.ndarray, u: np.ndarray, room=2e7):   # room: numbers per chunk
     "Positions of the pairs, in pieces of bounded cost"
     walks = f.A@f.degree + sum(x.shape[1] for x in f.units if not issparse(x))
@@ -133,9 +133,9 @@ def pair_features(
             out[at] = describe(f, v[at], u[at], known)
     return torch.from_numpy(out).view(*shape, len(f.names))
 
-# %% ../nbs/17_pairs.ipynb #33854138
+# %% ../nbs/17_pairs.ipynb #92db39f3
 def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × nodes × features
-    "The features of queries with all nodes; those of nodes that a query is linked to count the link"
+    "The features of queries with all nodes; if the two are linked, the link is counted"
     v = queries.numpy()
     product = lambda a, b: np.asarray((lambda m: m.toarray() if issparse(m) else m)(a@b.T))
     A_v, (x, once, twice) = f.A[v], f.units
@@ -149,7 +149,7 @@ def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × 
     columns += [np.broadcast_to(f.degree[v][:, None], shape), np.broadcast_to(f.degree, shape)]
     return torch.from_numpy(np.stack(columns, -1).astype(np.float32))
 
-# %% ../nbs/17_pairs.ipynb #5936b744
+# %% ../nbs/17_pairs.ipynb #37d7cef2
 def heuristic_map(split: Split) -> dict:
     "Test MAP of each feature of a pair, used as the score, computed from the training graph"
     rows, features = split.test, PairFeatures(split.train_graph)
@@ -157,7 +157,7 @@ def heuristic_map(split: Split) -> dict:
     return {name: metric_values(values[..., i])['map'].mean().item()
             for i, name in enumerate(features.names) if name != 'degree of the query'}
 
-# %% ../nbs/17_pairs.ipynb #09705f48
+# %% ../nbs/17_pairs.ipynb #4aab874e
 def hide_links(split: Split, share=.15) -> tuple:   # the split without them, and the hidden links
     "Hide a share of the training links, for the trees to learn from"
     count = max(1, round(share*len(split.train)))
@@ -170,7 +170,7 @@ def pairs_to_learn(
     negatives=10,                   # uniform nodes per link and end
     most=300_000,                   # pairs in all
 ) -> tuple:
-    "Each hidden link from both ends, with nodes that are not linked to this end; and which are links"
+    "Each hidden link from both ends, nodes not linked to these ends, and which of them are links"
     links = torch.cat([hidden, hidden.flip(1)])
     links = links[torch.randperm(len(links))[:max(1, most//(1 + negatives))]]
     v = links[:, :1].expand(-1, negatives).contiguous()
@@ -178,7 +178,7 @@ def pairs_to_learn(
     pairs = torch.cat([links, torch.stack([v, unlinked], -1).view(-1, 2)])
     return pairs, torch.arange(len(pairs)) < len(links)
 
-# %% ../nbs/17_pairs.ipynb #4465781d
+# %% ../nbs/17_pairs.ipynb #f2026033
 @dataclass
 class TreeScore:
     "Scores of pairs by boosted trees, from their features and from the scores of an encoder"
@@ -225,7 +225,7 @@ class PairTrees(nn.Module):
         score = self.dot(emb, offset)
         return TreeScore(self.features, score, self.trees) if self.trees.fitted else score
 
-# %% ../nbs/17_pairs.ipynb #72dccb7f
+# %% ../nbs/17_pairs.ipynb #b94fb315
 class NoEncoder(nn.Module):
     "No embeddings at all: the trees see the features of pairs alone"
     def inputs(self, graph: Graph): return (torch.empty(graph.num_nodes, 0),)

@@ -129,7 +129,7 @@ def bench_rows(name: str, data, released: bool):
     fastest = None
     for preset in ('compact', 'default'):
         for method, encoder in (('gcn', 'points'), ('gvae', 'clouds')):
-            dmns = Config(preset=preset, variational=encoder == 'clouds')
+            dmns = Config('dmns', preset, variational=encoder == 'clouds')
             taken = seconds_per_epoch(data, dict(uniform=Config(method, preset), dmns=dmns))
             fastest = fastest or taken['dmns']
             yield dict(dataset=name, preset=preset, encoder=encoder, **taken,

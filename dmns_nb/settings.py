@@ -97,7 +97,7 @@ class NegativeSettings(Group):
     pool: int = setting(10, 'number of uniform nodes from which a node is picked', minimum=2)
     queries: float = setting(.1, 'share of the nodes for which a step generates negatives',
                              above=0)
-    hard_weight: float = setting(.1, 'weight of the negatives of twohop, mixgcf and ahns', minimum=0)
+    hard_weight: float = setting(.1, 'weight of the negatives of twohop, mixgcf, ahns', minimum=0)
     hardness: float = setting(.5, 'AHNS: factor β of the hardness', above=0)
 
     def __post_init__(self):
@@ -172,8 +172,8 @@ class TrainingSettings(Group):
 @dataclass(frozen=True)
 class TreeSettings(Group):
     "Boosted trees on the features of pairs, chapter 17"
-    hidden_share: float = setting(.15, 'share of the training links that the trees learn from, hidden '
-                                  'from the encoder', above=0, below=1)
+    hidden_share: float = setting(.15, 'share of the training links that are hidden from the '
+                                  'encoder, for the trees to learn from', above=0, below=1)
     rounds: int = setting(100, 'number of trees', minimum=1)
     leaves: int = setting(15, 'largest number of leaves of a tree, at most 16', minimum=2, below=17)
     shrinkage: float = setting(.05, 'learning rate of the trees', above=0)

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .checks import InputError
+
 # %% ../nbs/R_trees.ipynb #3a6714aa
 max_leaves = 16   # one bit each
 _first = np.array([(m & -m).bit_length() - 1 for m in range(2**max_leaves)], np.int8)   # lowest bit
@@ -47,6 +49,13 @@ class Trees(nn.Module):
                 excluded |= bits
             score += value[_first[~excluded]]
         return score
+
+    def check(self, columns: int):   # number of columns that the trees are given
+        "Refuse arrays that no grown trees have, as from a file that was tampered with"
+        within = lambda x, limit: 0 <= int(x.min()) and int(x.max()) < limit
+        last = 2**(self.value.shape[1] - 1)   # the last leaf is never excluded
+        if not (self.fitted and within(self.feature, columns) and within(self.excluded, last)):
+            raise InputError('the trees are damaged: train again')
 
 # %% ../nbs/R_trees.ipynb #5c15fdc7
 def round_down(x: float) -> np.float32:
