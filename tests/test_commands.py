@@ -7,7 +7,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from dmns_nb.graphs import synth_graph
 
@@ -48,7 +51,8 @@ def test_demo(tmp_path):
 
 @pytest.mark.parametrize('command, option', [
     ('dmns_demo', '--epochs'), ('dmns_train', '--predictions'), ('dmns_train', '--set'),
-    ('dmns_train', '--settings'), ('dmns_bench', '--sizes'), ('dmns_reproduce', '--figures')])
+    ('dmns_train', '--settings'), ('dmns_train', '--no_refit'), ('dmns_predict', '--pairs'),
+    ('dmns_bench', '--sizes'), ('dmns_reproduce', '--figures')])
 def test_help(command, option):
     assert option in run(command, '--help', check=True).stdout
 
@@ -64,7 +68,8 @@ def test_help_takes_no_time():
     assert children_seconds() - start < 2   # of the processor, whatever else it is at
 
 
-@pytest.mark.parametrize('command', ['dmns_demo', 'dmns_train', 'dmns_bench', 'dmns_reproduce'])
+@pytest.mark.parametrize('command', [
+    'dmns_demo', 'dmns_train', 'dmns_predict', 'dmns_bench', 'dmns_reproduce'])
 def test_help_loads_nothing_heavy(command):
     done = run(sys.executable, '-X', 'importtime', shutil.which(command), '--help', check=True)
     loaded = {line.split('|')[-1].strip() for line in done.stderr.splitlines()}
@@ -152,6 +157,131 @@ def test_killed_and_resumed_ends_like_uninterrupted(tmp_path):
     run(*train(killed, '--resume'), check=True)
     first, second = (json.loads((f/'r.json').read_text())[0] for f in (whole, killed))
     for key in ('metrics', 'epochs', 'best_epoch', 'validation'): assert first[key] == second[key]
+
+
+NAMES = [f'{a}{b}' for a in 'bdfglmnprstv' for b in ('ada', 'eno', 'imi', 'olo', 'una')]
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    "A folder with two tables, a run, and the run trained again on all links, with predictions"
+    folder = tmp_path_factory.mktemp('trained')
+    graph = synth_graph(60)
+    links = [f'{NAMES[v]},{NAMES[u]}' for v, u in graph.links.tolist()]
+    (folder/'links.csv').write_text('\n'.join(links) + '\n')
+    features = zip(NAMES, graph.features.to_dense().tolist())
+    rows = [','.join(map(str, [name, *row])) for name, row in features]
+    (folder/'features.csv').write_text('\n'.join(rows) + '\n')
+    done = run('dmns_train', '--dataset', 'links.csv', '--features', 'features.csv', '--epochs',
+               '3', '--out', 'runs', '--predict', '3', '--embeddings', 'h.npz', '--quiet', cwd=folder)
+    assert done.returncode == 0 and 'Training again on all links' in done.stdout, done.stderr
+    return folder
+
+
+ALL = 'runs/links-boosted-gcn-default-0-all.run'
+PART = 'runs/links-boosted-gcn-default-0.run'
+
+
+def predict(folder, *args, file=ALL): return run('dmns_predict', file, *args, cwd=folder)
+
+
+def test_a_saved_run_predicts_the_same_without_training(trained):
+    done = predict(trained, '--top', '3', '--predictions', 'again.csv', '--embeddings', 'h2.npz')
+    assert done.returncode == 0, done.stderr
+    first, again = (pd.read_csv(trained/name) for name in ('predictions.csv', 'again.csv'))
+    assert list(first) == ['node', 'rank', 'predicted', 'score', 'probability', 'reason']
+    pd.testing.assert_frame_equal(first, again)
+    with np.load(trained/'h.npz') as a, np.load(trained/'h2.npz') as b:
+        assert a['names'].tolist() == NAMES and (a['embeddings'] == b['embeddings']).all()
+    assert first.probability.between(0, 1).all() and first.reason.notna().all()
+
+
+def test_predictions_of_nodes_and_pairs_are_printed(trained):
+    done = predict(trained, '--nodes', 'bada', 'tuna', '--top', '2')
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:]] == [
+        ['bada', '1'], ['bada', '2'], ['tuna', '1'], ['tuna', '2']], done.stderr
+    first = pd.read_csv(trained/'predictions.csv').query('node == "bada"')
+    (trained/'pairs.csv').write_text('a,b\n' + ''.join(f'bada,{u}\n' for u in first.predicted))
+    done = predict(trained, '--pairs', 'pairs.csv', '--predictions', 'scored.csv')
+    assert done.stdout == '3 pairs are in scored.csv\n', done.stderr
+    scored = pd.read_csv(trained/'scored.csv')
+    assert np.allclose(scored.score, first.score, atol=1e-4)
+    assert list(scored.reason) == list(first.reason)
+
+
+def test_a_run_on_a_part_of_the_links_finds_its_split(trained):
+    [split] = (trained/'runs').glob('*.split.npz')
+    assert predict(trained, '--nodes', 'bada', file=PART).returncode == 0
+    moved = split.rename(trained/'moved.npz')
+    done = predict(trained, '--nodes', 'bada', file=PART)
+    assert done.returncode == 2 and 'the split of' in done.stderr
+    assert done.stderr.count('\n') == 1
+    done = predict(trained, '--nodes', 'bada', '--split', 'moved.npz', file=PART)
+    assert done.returncode == 0, done.stderr
+    moved.rename(split)
+
+
+def test_a_folder_can_be_moved(trained, tmp_path):
+    shutil.copytree(trained, tmp_path/'elsewhere')
+    assert predict(tmp_path/'elsewhere', '--nodes', 'bada').returncode == 0
+    (tmp_path/'elsewhere'/'links.csv').unlink()
+    done = predict(tmp_path/'elsewhere', '--nodes', 'bada')
+    assert done.returncode == 2 and 'is not there: name another dataset' in done.stderr
+    done = predict(tmp_path/'elsewhere', '--nodes', 'bada', '--dataset', str(trained/'links.csv'))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize('file', ['links.csv', 'features.csv'])
+def test_a_graph_that_has_changed_is_refused(trained, tmp_path, file):
+    shutil.copytree(trained, tmp_path/'changed')
+    lines = (tmp_path/'changed'/file).read_text().splitlines()
+    if file == 'links.csv': lines = lines[:-1]
+    else: lines[0] = lines[0][:-3] + '7.5'
+    (tmp_path/'changed'/file).write_text('\n'.join(lines) + '\n')
+    for run_file in (ALL, PART):
+        done = predict(tmp_path/'changed', '--nodes', 'bada', file=run_file)
+        assert done.returncode == 2 and 'another graph' in done.stderr, done
+        assert done.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('name, value', [
+    ('decoder.trees.feature', 99), ('decoder.trees.feature', -1),
+    ('decoder.trees.excluded', 2**16), ('decoder.trees.threshold', torch.nan),
+    ('decoder.trees.fitted', False), ('encoder.layers.0.linear.weight', torch.inf)])
+def test_a_tampered_run_is_refused(trained, tmp_path, name, value):
+    saved = torch.load(trained/ALL, weights_only=True)
+    saved['weights'][name].view(-1)[0] = value
+    torch.save(saved, trained/'runs'/'tampered.run')
+    done = predict(trained, '--nodes', 'bada', file='runs/tampered.run')
+    assert done.returncode == 2 and 'do not fit its settings: train again' in done.stderr
+
+
+@pytest.mark.parametrize('args, message', [
+    (['--nodes', 'bda'], "links has no node named 'bda'; the nearest name is 'bada'"),
+    (['--nodes', '3'], "links has no node named '3'"),
+    (['--nodes', 'bada', '--pairs', 'links.csv'], '--pairs and --nodes contradict each other'),
+    (['--pairs', 'none.csv'], 'there is no file none.csv'),
+    (['--nodes', 'bada', '--top', '60'], 'must lie between 1 and 59, not 60'),
+    (['--predictions', 'links.csv'], 'links.csv is an input: write to another file'),
+    (['--predictions', ALL], 'is an input: write to another file'),
+    (['--embeddings', 'features.csv'], 'features.csv is an input: write to another file'),
+    (['--embeddings', 'h.txt'], "the ending of the embeddings cannot be '.txt'"),
+    (['--predictions', 'none/p.csv'], 'there is no folder to write none/p.csv to')])
+def test_wrong_arguments_of_predict_are_one_line_and_exit_code_2(trained, args, message):
+    done = predict(trained, *args)
+    assert done.returncode == 2 and done.stderr.startswith('dmns_predict: ')
+    assert message in done.stderr and done.stderr.count('\n') == 1
+    assert (trained/'links.csv').read_text().startswith('bada,')
+
+
+def test_without_refit_the_hidden_links_are_not_used(tmp_path):
+    synth_graph(60).save(tmp_path/'toy.npz')
+    command = ['dmns_train', '--dataset', 'toy.npz', '--epochs', '2', '--predict', '2', '--quiet']
+    done = run(*command, '--no-refit', cwd=tmp_path, check=True)
+    part = pd.read_csv(tmp_path/'predictions.csv')
+    again = run(*command, cwd=tmp_path, check=True)
+    assert 'Training again' in again.stdout and 'Training again' not in done.stdout
+    assert not np.allclose(part.score, pd.read_csv(tmp_path/'predictions.csv').score)
 
 
 def test_a_graph_of_34_nodes(tmp_path):
