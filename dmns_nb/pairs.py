@@ -24,7 +24,7 @@ from .ranking import metric_values
 from .splits import Split
 from .trees import Trees, grow
 
-# %% ../nbs/17_pairs.ipynb #17881287
+# %% ../nbs/17_pairs.ipynb #8a8b8a02
 def shared_neighbors(
     A_v: csr_matrix, A_u: csr_matrix,   # rows of the adjacency matrix, one per pair
     degree: np.ndarray,                 # of all nodes
@@ -34,7 +34,7 @@ def shared_neighbors(
     weights = np.ones_like(degree), 1/np.log(np.maximum(degree, 2)), 1/np.maximum(degree, 1)
     return [shared@weight for weight in weights]
 
-# %% ../nbs/17_pairs.ipynb #75f5e15a
+# %% ../nbs/17_pairs.ipynb #037c6ba5
 def row_products(a, b) -> np.ndarray:
     "Product of each row of a with the same row of b"
     if issparse(a) and issparse(b): return np.asarray(a.multiply(b).sum(1)).ravel()
@@ -49,7 +49,7 @@ def dense_if_full(x, share=.2):
     "A sparse matrix as a dense array if more than a share of it is not zero"
     return x.toarray() if issparse(x) and x.nnz > share*np.prod(x.shape) else x
 
-# %% ../nbs/17_pairs.ipynb #5f58cad9
+# %% ../nbs/17_pairs.ipynb #e780ed51
 class PairFeatures:
     "Twelve features of pairs of nodes, computed from a graph without the link that they describe"
     names = ('cosine', 'cosine, smoothed once', 'cosine, own to smoothed',
@@ -83,7 +83,7 @@ class PairFeatures:
         twice = once + others@self.once
         return others, *(unit_rows(x) for x in (self.x[v], once, twice))
 
-# %% ../nbs/17_pairs.ipynb #8140121c
+# %% ../nbs/17_pairs.ipynb #b20a535d
 def walk_features(f: PairFeatures, A_v, A_u, v, u, linked: bool) -> list:
     "Weighted walks of three and four links, eqs. (17.5) and (17.6)"
     two_v, two_u = A_v@f.step, A_u@f.step
@@ -108,13 +108,14 @@ def describe(f: PairFeatures, v: np.ndarray, u: np.ndarray, linked: bool) -> np.
     columns += [f.degree[v] - linked, f.degree[u] - linked]
     return np.stack(columns, 1).astype(np.float32)
 
-# %% ../nbs/17_pairs.ipynb #7d144ea5
+# %% ../nbs/17_pairs.ipynb #7e581723
 def chunks(f: PairFeatures, v: np.ndarray, u: np.ndarray, room=2e7):   # room: numbers per chunk
     "Positions of the pairs, in pieces of bounded cost"
     walks = f.A@f.degree + sum(x.shape[1] for x in f.units if not issparse(x))
     cost = np.cumsum(walks[v] + walks[u])
-    cuts = np.searchsorted(cost, np.arange(room, cost[-1], room)) if len(v) else []
-    return [piece for piece in np.split(np.arange(len(v)), cuts) if len(piece)]
+    limits = np.arange(room, cost.max(initial=0), room)
+    pieces = np.split(np.arange(len(v)), np.searchsorted(cost, limits))
+    return [piece for piece in pieces if len(piece)]
 
 def pair_features(
     f: PairFeatures,
@@ -125,7 +126,7 @@ def pair_features(
     v, u = torch.broadcast_tensors(v, u)
     linked, shape = f.graph.has_link(v, u).flatten().numpy(), v.shape
     v, u = v.flatten().numpy(), u.flatten().numpy()
-    out = np.empty((len(v), len(f.names)), np.float32)
+    out: np.ndarray = np.empty((len(v), len(f.names)), np.float32)
     for known in (False, True):
         index = np.flatnonzero(linked == known)
         for piece in chunks(f, v[index], u[index], room):
@@ -133,7 +134,7 @@ def pair_features(
             out[at] = describe(f, v[at], u[at], known)
     return torch.from_numpy(out).view(*shape, len(f.names))
 
-# %% ../nbs/17_pairs.ipynb #92db39f3
+# %% ../nbs/17_pairs.ipynb #f8696110
 def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × nodes × features
     "The features of queries with all nodes; if the two are linked, the link is counted"
     v = queries.numpy()
@@ -149,7 +150,7 @@ def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × 
     columns += [np.broadcast_to(f.degree[v][:, None], shape), np.broadcast_to(f.degree, shape)]
     return torch.from_numpy(np.stack(columns, -1).astype(np.float32))
 
-# %% ../nbs/17_pairs.ipynb #37d7cef2
+# %% ../nbs/17_pairs.ipynb #ed5cea33
 def heuristic_map(split: Split) -> dict:
     "Test MAP of each feature of a pair, used as the score, computed from the training graph"
     rows, features = split.test, PairFeatures(split.train_graph)
@@ -157,7 +158,7 @@ def heuristic_map(split: Split) -> dict:
     return {name: metric_values(values[..., i])['map'].mean().item()
             for i, name in enumerate(features.names) if name != 'degree of the query'}
 
-# %% ../nbs/17_pairs.ipynb #4aab874e
+# %% ../nbs/17_pairs.ipynb #f3becec4
 def hide_links(split: Split, share=.15) -> tuple:   # the split without them, and the hidden links
     "Hide a share of the training links, for the trees to learn from"
     count = max(1, round(share*len(split.train)))
@@ -178,7 +179,7 @@ def pairs_to_learn(
     pairs = torch.cat([links, torch.stack([v, unlinked], -1).view(-1, 2)])
     return pairs, torch.arange(len(pairs)) < len(links)
 
-# %% ../nbs/17_pairs.ipynb #f2026033
+# %% ../nbs/17_pairs.ipynb #07289b08
 @dataclass
 class TreeScore:
     "Scores of pairs by boosted trees, from their features and from the scores of an encoder"
@@ -225,7 +226,7 @@ class PairTrees(nn.Module):
         score = self.dot(emb, offset)
         return TreeScore(self.features, score, self.trees) if self.trees.fitted else score
 
-# %% ../nbs/17_pairs.ipynb #b94fb315
+# %% ../nbs/17_pairs.ipynb #1efe96a9
 class NoEncoder(nn.Module):
     "No embeddings at all: the trees see the features of pairs alone"
     def inputs(self, graph: Graph): return (torch.empty(graph.num_nodes, 0),)

@@ -172,8 +172,9 @@ def trained(tmp_path_factory):
     features = zip(NAMES, graph.features.to_dense().tolist())
     rows = [','.join(map(str, [name, *row])) for name, row in features]
     (folder/'features.csv').write_text('\n'.join(rows) + '\n')
-    done = run('dmns_train', '--dataset', 'links.csv', '--features', 'features.csv', '--epochs',
-               '3', '--out', 'runs', '--predict', '3', '--embeddings', 'h.npz', '--quiet', cwd=folder)
+    done = run('dmns_train', '--dataset', 'links.csv', '--features', 'features.csv', '--quiet',
+               '--epochs', '3', '--out', 'runs', '--predict', '3', '--embeddings', 'h.npz',
+               cwd=folder)
     assert done.returncode == 0 and 'Training again on all links' in done.stdout, done.stderr
     return folder
 
