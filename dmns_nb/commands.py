@@ -187,7 +187,7 @@ def dmns_predict(
     pairs: str = None,          # .csv or .tsv table of pairs of nodes to score instead
     top: int = 10,              # number of new links to predict per node
     candidates: str = 'auto',   # all nodes, only those found by cheap rules, or auto: by the work
-    predictions: str = None,    # file of the table; default: predictions.csv for all nodes, else print
+    predictions: str = None,    # file of the table; else predictions.csv for all nodes, or print
     embeddings: str = None,     # write the embeddings to this .npz or .csv file
     dataset: str = None,        # dataset or file of links, if it is not where it was
     features: str = None,       # table of features, if it is not where it was
@@ -195,7 +195,8 @@ def dmns_predict(
     root: str = None,           # folder of the paper's datasets; else $DMNS_DATA, else the cache
 ):
     "Predict links with a saved run"
-    from dmns_nb.predict import load_run, node_key, predict_links, predict_pairs, read_pairs, run_files
+    from dmns_nb.predict import (load_run, node_key, predict_links, predict_pairs, read_pairs,
+                                 run_files)
     if pairs and nodes: raise InputError('--pairs and --nodes contradict each other')
     everything = not (pairs or nodes) and (predictions or not embeddings)
     if everything: predictions = predictions or 'predictions.csv'

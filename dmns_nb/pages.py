@@ -50,6 +50,6 @@ class Signature(BasicMarkdownRenderer):
         is_class = inspect.isclass(sym)
         inherited = is_class and not vars(sym).get('__doc__')
         if inherited or self.docs == 'Call self as a function.': self.docs = ''
-        text = str(self.dm).replace(':NoneType', '')
+        text = str(self.dm).replace(':NoneType', '').replace('`', '')   # no links in code
         if is_class: text = text.replace('def ', 'class ', 1).replace(')->None:', '):')
         self.dm = text

@@ -118,7 +118,7 @@ class Candidates:
         if dot is not None and dot.z.shape[1]: rows.append(dot.z[queries]@dot.z.T + dot.bias)
         return rows
 
-    def __call__(self, queries: Tensor, allowed: Tensor, size=50) -> tuple:
+    def __call__(self, queries: Tensor, allowed: Tensor, size=100) -> tuple:
         "The first `size` allowed nodes by each rule, and which of these to use: each node once"
         size = min(size, allowed.shape[1])
         first = [s.masked_fill(~allowed, -torch.inf).topk(size).indices
@@ -201,7 +201,7 @@ def best_nodes(
         nodes = torch.arange(allowed.shape[1]).expand_as(allowed)
         scores = run.score_all(queries).float().masked_fill(~allowed, -torch.inf)
     else:
-        nodes, use = find(queries, allowed, max(50, k))
+        nodes, use = find(queries, allowed, max(100, k))
         scores = torch.full(nodes.shape, -torch.inf)
         scores[use] = score_candidates(run, queries, use.nonzero()[:, 0], nodes[use])
     best = scores.topk(min(k, scores.shape[1]))
