@@ -95,7 +95,7 @@ def reasons(run: Run, v: Tensor, u: Tensor, chunk=2**15) -> list:
     if not isinstance(run.bound_score, TreeScore): return ['']*len(v)
     f, found = run.bound_score.features, []
     many = max(2., np.quantile(f.degree, .95))
-    for pair in zip(v.split(chunk), u.split(chunk)):
+    for pair in progress_bar([*zip(v.split(chunk), u.split(chunk))], desc='reasons'):
         rows = pair_features(f, *pair).tolist()
         found += [in_words(dict(zip(f.names, row)), many) for row in rows]
     return found
@@ -143,10 +143,11 @@ def candidate_features(
     "The twelve features of queries with some candidates, none of which is linked to its query"
     v, rows, found = queries.numpy()[row], query_rows(f, queries), []
     weights = np.ones_like(f.degree), 1/np.log(np.maximum(f.degree, 2)), f.inverse
-    (x, once, twice), width = f.units, sum(np.prod(x.shape) if not issparse(x) else x.nnz
-                                           for x in f.units)/len(f.degree)
+    (x, once, twice), n = f.units, len(f.degree)
+    width = sum(x.nnz/n if issparse(x) else x.shape[1] for x in f.units)
     cost = np.cumsum(f.degree[u] + width)
-    for p in np.split(np.arange(len(u)), np.searchsorted(cost, np.arange(room, cost[-1], room))):
+    cuts = np.searchsorted(cost, np.arange(room, cost.max(initial=0), room))
+    for p in np.split(np.arange(len(u)), cuts):
         compared = (x, x), (once, once), (x, once), (once, x), (twice, twice)
         columns = [row_products(a[v[p]], b[u[p]]) for a, b in compared]
         near = f.A[u[p]]
