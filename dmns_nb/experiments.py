@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
 from .checkpoints import plain_settings
 from .checks import InputError, duration, one_of, progress_bar
+from .kernels import to_scipy
 from .methods import fit, search, subgraph_decoders
 from .negatives import fractions, level_weights
 from .ranking import harden, link_ids, rank_among_all, ranks, sample_questions
@@ -337,10 +337,8 @@ def resume_job(job: Job, data: Split, hard: Split, checkpoint) -> dict:
 def question_facts(split: Split) -> dict:
     "Link, degree and spread of each test question, and the mean degree of the graph"
     graph, query = split.train_graph, split.test[:, 0].numpy()
-    x = graph.features
-    x = csr_matrix(x.numpy() if not x.is_sparse_csr else
-                   (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()), x.shape)
-    mean = (normalize(graph.adjacency.to_scipy(), 'l1')@normalize(x)).multiply
+    x = normalize(to_scipy(graph.features))
+    mean = (normalize(graph.adjacency.to_scipy(), 'l1')@x).multiply
     spread = 1 - np.asarray(mean(mean(1)).sum(1)).ravel()
     return dict(link=link_ids(split.test, graph.num_nodes).tolist(),
                 degree=graph.degrees.numpy()[query].tolist(),

@@ -24,7 +24,8 @@ from .checks import InputError, one_of, own_randomness, progress_bar
 from .files import feature_matrix, read_table, sparse_rows
 from .graphs import Graph, datasets, load_graph, sorted_links
 from .methods import Run, build, fit
-from .pairs import PairFeatures, TreeScore, pair_features, row_products
+from .pairs import (PairFeatures, TreeScore, compared, neighbor_weights, pair_features,
+                           pieces, row_products, to_dense)
 from .predictor import DotScore
 from .ranking import feature_rows, link_ids
 from .settings import Config
@@ -113,7 +114,7 @@ class Candidates:
         "Scores of all nodes by each rule, one row per query"
         f, dot, v = self.features, self.dot, queries.numpy()
         products = f.A[v]@f.step, f.units[0][v]@f.units[0].T
-        rows = [torch.from_numpy(x.toarray() if issparse(x) else x) for x in products]
+        rows = [torch.from_numpy(to_dense(x)) for x in products]
         rows.append(torch.from_numpy(f.degree).expand(len(v), -1))
         if dot is not None and dot.z.shape[1]: rows.append(dot.z[queries]@dot.z.T + dot.bias)
         return rows
@@ -141,20 +142,16 @@ def candidate_features(
     room=2e6,                         # numbers to keep in memory at a time
 ) -> np.ndarray:
     "The twelve features of queries with some candidates, none of which is linked to its query"
-    v, rows, found = queries.numpy()[row], query_rows(f, queries), []
-    weights = np.ones_like(f.degree), 1/np.log(np.maximum(f.degree, 2)), f.inverse
-    (x, once, twice), n = f.units, len(f.degree)
-    width = sum(x.nnz/n if issparse(x) else x.shape[1] for x in f.units)
-    cost = np.cumsum(f.degree[u] + width)
-    cuts = np.searchsorted(cost, np.arange(room, cost.max(initial=0), room))
-    for p in np.split(np.arange(len(u)), cuts):
-        compared = (x, x), (once, once), (x, once), (once, x), (twice, twice)
-        columns = [row_products(a[v[p]], b[u[p]]) for a, b in compared]
+    v, rows = queries.numpy()[row], query_rows(f, queries)
+    found: list = [np.empty((0, len(f.names)), np.float32)]
+    filled = sum(x.nnz/len(f.degree) for x in f.units if issparse(x))   # per row
+    for p in pieces(f.degree[u] + f.width + filled, room):
+        columns = [row_products(a[v[p]], b[u[p]]) for a, b in compared(f.units, f.units)]
         near = f.A[u[p]]
         pair, w = near.nonzero()      # each neighbour w of each candidate
         add = lambda values: np.bincount(pair, values, len(p))
         one, two, three = (walks[row[p][pair], w] for walks in rows)
-        columns += [add(one*weight[w]) for weight in weights]
+        columns += [add(one*weight[w]) for weight in neighbor_weights(f.degree)]
         columns += [add(two*f.inverse[w]), add(three*f.inverse[w]), f.degree[v[p]], f.degree[u[p]]]
         found.append(np.stack(columns, 1).astype(np.float32))
     return np.concatenate(found)
@@ -164,8 +161,7 @@ def score_candidates(run: Run, queries: Tensor, row: Tensor, nodes: Tensor) -> T
     score, v = run.bound_score, queries[row]
     if not isinstance(score, TreeScore): return score(v[:, None], nodes[:, None])[:, 0]
     x = candidate_features(score.features, queries, row.numpy(), nodes.numpy())
-    both = torch.stack([score.score(v, nodes), score.score(nodes, v)], 1)
-    return score.trees(torch.cat([torch.from_numpy(x), both], 1))
+    return score.trees(score.with_score(torch.from_numpy(x), v, nodes))
 
 # %% ../nbs/21_your_graph.ipynb #591d6a38
 def nothing_known(run: Run) -> Tensor:

@@ -138,8 +138,8 @@ def fit_shared(
                 saver.save(checkpoint)
                 saved = time.perf_counter()
         if checkpoint and not rank: saver.save(checkpoint)
-        training.model.load_state_dict(state.weights)
-    return Run(config, split, training.model.cpu(), state.history, state.best_epoch, state.seconds)
+        model = training.finish()
+    return Run(config, split, model, state.history, state.best_epoch, state.seconds)
 
 # %% ../nbs/24_processes.ipynb #023edf20
 def say(message):

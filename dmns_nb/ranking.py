@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .checks import InputError, one_of
 from .graphs import Graph
-from .kernels import pair_keys
+from .kernels import pair_keys, to_scipy
 from .splits import Split
 
 # %% ../nbs/03_ranking.ipynb #45cb7d73
@@ -114,9 +114,7 @@ def paired_difference(a, b, groups=None, draws=1000, seed=0) -> Estimate:
 # %% ../nbs/03_ranking.ipynb #8e9f6ec8
 def feature_rows(graph: Graph) -> csr_matrix:
     "The features as a scipy matrix with rows of length one"
-    f = graph.features.to_sparse_csr()
-    arrays = f.values().numpy(), f.col_indices().numpy(), f.crow_indices().numpy()
-    x = csr_matrix(arrays, f.shape)
+    x = to_scipy(graph.features)
     length = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
     return diags(1/np.maximum(length, 1e-6))@x
 

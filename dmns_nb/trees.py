@@ -94,12 +94,12 @@ def copy_trees(trees: Trees, model):   # model: a HistGradientBoostingClassifier
 def grow(
     trees: Trees,             # what to fill
     x: Tensor, y: Tensor,     # one row per pair; 1 for links and 0 for others
-    lr=.05, leaves=15, l2=0., # shrinkage of each tree; most leaves; penalty on the leaves' values
+    lr=.05, leaves=15,        # shrinkage of each tree; most leaves
 ):
     "Boosted trees that tell links from other pairs"
     from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
     model = HistGradientBoostingClassifier(
-        max_iter=len(trees.value), learning_rate=lr, max_leaf_nodes=leaves, l2_regularization=l2,
+        max_iter=len(trees.value), learning_rate=lr, max_leaf_nodes=leaves,
         early_stopping=False, random_state=0)
     copy_trees(trees, model.fit(x.numpy(), y.numpy()))
     return model
