@@ -281,8 +281,8 @@ weights_chosen = {   # the best mean validation score of `weights`
 kinds: dict = {'uniform': ('gcn', {}), 'DNS': ('dns', {})}   # of negatives → method, settings
 kinds |= {kind: (method, settings | {weight: weights_chosen[kind]})
           for kind, (method, settings, weight, _) in weights_tried.items()}
-decoders = {'dot product': {}, 'boosted trees': dict(decoder='trees'),
-            'pair decoder': dict(decoder='neighbors', val_candidates=20)}
+decoders: dict = {'dot product': {}, 'boosted trees': dict(decoder='trees'),
+                  'pair decoder': dict(decoder='neighbors', val_candidates=20)}
 
 def _negatives(decoder, kind):
     "The row of a decoder with a kind of negatives; with uniform negatives, trees are the default"
