@@ -157,9 +157,11 @@ asked = dict(ranks='9 random candidates', hard_ranks='9 hard candidates', all_ra
 
 def negatives_figure(records: Records):
     "Gain over uniform negatives with the same decoder: columns are graphs, rows are candidates"
-    shown, datasets = [k for k in kinds if k != 'uniform'], experiments['negatives'].datasets
-    palette = colors['baseline'], colors['neighbor'], colors['dmns']
-    fig, axes = plt.subplots(3, len(datasets), figsize=(7, 6.5), sharey=True, sharex='row')
+    shown, palette = [*kinds][1:], (colors['baseline'], colors['neighbor'], colors['dmns'])
+    datasets = [d for d in experiments['negatives'].datasets
+                if len(row_means(records, 'negatives', d)) > 1]
+    fig, axes = plt.subplots(3, len(datasets), figsize=(7, 6.5), sharey=True, sharex='row',
+                             squeeze=False)
     for (ranks, label), row in zip(asked.items(), axes):
         for ax, dataset in zip(row, datasets):
             for j, (decoder, color) in enumerate(zip(decoders, palette)):
@@ -173,6 +175,7 @@ def negatives_figure(records: Records):
                             ms=3, color=color, label=decoder)
             ax.axvline(0, color=colors['uniform'], lw=.8)
             ax.set(yticks=[-i for i in range(len(shown))], yticklabels=shown)
+            ax.locator_params(axis='x', nbins=4)
             ax.tick_params(labelsize=7)
         row[0].set_ylabel(label)
     for ax, dataset in zip(axes[0], datasets): ax.set_title(titles[dataset])
