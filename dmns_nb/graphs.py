@@ -23,7 +23,7 @@ from torch import Tensor
 from .checks import InputError
 from .files import (as_int, class_ids, count_nodes, feature_matrix, from_networkx, from_pyg,
                            link_times, node_ids, read_graph, read_npz)
-from .kernels import Adjacency, pair_keys
+from .kernels import Adjacency, KnownLinks, pair_keys
 from .link_tables import is_number, is_table
 
 # %% ../nbs/01_graphs.ipynb #37bbae97
@@ -55,6 +55,8 @@ class Graph:
     def ids(self): return {name: i for i, name in enumerate(self.names or ())}
     @cached_property
     def has_number_names(self): return any(map(is_number, self.names or ()))
+    @cached_property
+    def known(self): return KnownLinks(self.keys, self.num_nodes)
 
     def __repr__(self):
         x = self.features
@@ -153,7 +155,7 @@ def _each_once(edges: Tensor, times: Tensor | None, num_nodes: int) -> tuple:
         times = times[is_link][order][place[first]]
     return _pairs_of(keys, num_nodes), times, notes
 
-# %% ../nbs/01_graphs.ipynb #362134fe
+# %% ../nbs/01_graphs.ipynb #6d77e898
 def graph_from_edges(
     edges,           # m × 2 node ids, or names
     features=None,   # n rows: array, tensor or scipy sparse; one-hot if not given

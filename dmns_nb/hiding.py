@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['hidden_sizes', 'askable', 'by_time']
 
-# %% ../nbs/W_hiding.ipynb #93057878
+# %% ../nbs/W_hiding.ipynb #ab5e908f
 import torch
 from fastcore.basics import patch
 from torch import Tensor
@@ -15,7 +15,7 @@ from .files import share_between
 from .graphs import Graph
 from .kernels import pair_keys
 
-# %% ../nbs/W_hiding.ipynb #dcd6829d
+# %% ../nbs/W_hiding.ipynb #377bdc02
 def hidden_sizes(m: int, num_val, num_test) -> tuple:
     "How many of m links to hide for validation, and for the test"
     shares = share_between('num_val', num_val), share_between('num_test', num_test)
@@ -27,10 +27,11 @@ def hidden_sizes(m: int, num_val, num_test) -> tuple:
                          f'{num_test:.0%} for the test and keep some to train on: {hint}')
     return tuple(sizes)
 
-# %% ../nbs/W_hiding.ipynb #b29325a2
+# %% ../nbs/W_hiding.ipynb #390d8e79
 def askable(graph: Graph, links: Tensor, candidates: int, needed: int) -> Tensor:
     "Which links have enough candidates at both ends; an error if fewer than needed"
-    free = (graph.num_nodes - 1 - graph.degrees[links]).min(1).values
+    u, v = links.T.contiguous()
+    free = graph.num_nodes - 1 - torch.maximum(graph.degrees[u], graph.degrees[v])
     enough = free >= candidates
     if enough.sum() >= needed: return enough
     most = int(free.sort(descending=True).values[needed - 1])
@@ -39,7 +40,7 @@ def askable(graph: Graph, links: Tensor, candidates: int, needed: int) -> Tensor
     raise InputError(f'only {int(enough.sum())} links have {candidates:,} candidates at both ends, '
                      f'and {needed} are needed: {hint}')
 
-# %% ../nbs/W_hiding.ipynb #eba16051
+# %% ../nbs/W_hiding.ipynb #22093163
 def by_time(graph: Graph, sizes: tuple, candidates: int, generator=None) -> tuple:
     "Positions of training, validation and test links, from the earliest to the latest"
     if graph.times is None:

@@ -21,7 +21,7 @@ from .checks import InputError, one_of
 from .files import from_pyg, pyg_edges, read_split_arrays, whole_number
 from .graphs import Graph, graph_from_edges, load_graph, sorted_links
 from .hiding import askable, by_time, hidden_sizes
-from .kernels import KnownLinks, pair_keys
+from .kernels import pair_keys
 from .released import checksums, is_released, released_split_file
 
 # %% ../nbs/02_splits.ipynb #235a5ede
@@ -71,23 +71,25 @@ def draw_candidates(
     for i in (free < max(n/10, 2*k)).nonzero().flatten():
         unlinked = nodes[~graph.has_link(queries[i], nodes) & (nodes != queries[i])]
         rows[i] = unlinked[torch.randperm(len(unlinked), generator=generator)[:k]]
-    known, left = KnownLinks(graph.keys, n), torch.arange(len(queries))
+    left = torch.arange(len(queries))
     while len(left):
         part = rows[left]
-        bad = known.linked(queries[left, None], part) | repeated(part)
+        bad = graph.known.linked(queries[left, None], part) | repeated(part)
         part[bad] = torch.randint(n, (int(bad.sum()),), generator=generator)
         rows[left], left = part, left[bad.any(1)]
     return rows
 
-# %% ../nbs/02_splits.ipynb #ed35f2e5
+# %% ../nbs/02_splits.ipynb #797d9f3a
 def at_random(graph: Graph, sizes: tuple, candidates: int, generator) -> tuple:
     "Positions of training, validation and test links"
     n_val, n_test = sizes
     order = torch.randperm(len(graph.links), generator=generator)
-    enough = askable(graph, graph.links[order], candidates, n_val + n_test)
-    order = torch.cat([order[enough], order[~enough]])
-    val, test, train = order.split([n_val, n_test, len(order) - n_val - n_test])
-    return train.sort().values, val, test
+    enough = askable(graph, graph.links, candidates, n_val + n_test)
+    if not enough.all(): order = order[enough[order]]
+    val, test = order[:n_val + n_test].split(sizes)
+    is_train = torch.ones(len(graph.links), dtype=torch.bool)
+    is_train[torch.cat([val, test])] = False
+    return is_train.nonzero()[:, 0], val, test
 
 # %% ../nbs/02_splits.ipynb #a93a1391
 def split_links(
@@ -153,7 +155,7 @@ def check(self: Split):
         pair = tuple(pairs[0].tolist())
         raise InputError(f'leak: the pair {pair} {rule} ({len(pairs):,} such)')
 
-# %% ../nbs/02_splits.ipynb #3f00d814
+# %% ../nbs/02_splits.ipynb #df275ab8
 @patch
 def time_leaks(self: Split) -> dict:
     "Links that are not later than all links of the part before"
@@ -262,7 +264,7 @@ def read_split(
     refuse_leaks(split, path)
     return split
 
-# %% ../nbs/02_splits.ipynb #83826032
+# %% ../nbs/02_splits.ipynb #4d9bbaf4
 def refuse_leaks(split: Split, path):
     "Raise an error if a split that was read has a leak, other than those of the released questions"
     if split.by == 'time' and split.graph.times is None:
