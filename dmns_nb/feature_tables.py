@@ -60,7 +60,7 @@ def feature_rows(path, table) -> np.ndarray:
 def with_features(links: dict, path) -> dict:
     "Add a table of features to links that were read; returns arguments of `graph_from_edges`"
     edges, names = links['edges'], links.get('names')
-    nodes = names or [str(i) for i in range(int(edges.max()) + 1)]
+    nodes = names or [str(i) for i in range(int(edges.max(initial=-1)) + 1)]
     described, rows, notes = read_features(path, set(nodes))
     place = {name: i for i, name in enumerate(described)}
     missing = [name for name in nodes if name not in place]

@@ -135,6 +135,7 @@ class Layout:
     time: int | None = None    # column of the times
     has_header: bool = False   # whether the first line names the ends
     notes: tuple = ()
+    is_empty: bool = False     # whether nothing follows the header
 
     @property
     def words(self): return [self.first[end] for end in self.ends]
@@ -150,13 +151,14 @@ def find_layout(path) -> Layout:
     if pair is None: return Layout(separator, first, skip, notes=notes)
     time = next((words.index(name) for name in time_names if name in words), None)
     ends = words.index(pair[0]), words.index(pair[1])
-    return Layout(separator, first, skip + 1, ends, time, True, notes)
+    return Layout(separator, first, skip + 1, ends, time, True, notes, len(lines) == 1)
 
 # %% ../nbs/U_link_tables.ipynb #84dcf2dc
 def read_rows(path, layout: Layout, skip: int, kind):
     "The rows of a table in pieces: ends of this kind, and times; then whether numbers are padded"
     import pandas as pd  # slow to import, and only needed here
     ends, time = list(layout.ends), layout.time
+    if layout.is_empty: return
     with reading(path), open_text(path) as text:
         for rows in pd.read_csv(
                 text, sep=r'\s+' if layout.separator == ' ' else layout.separator, header=None,
@@ -168,9 +170,10 @@ def read_rows(path, layout: Layout, skip: int, kind):
 
 def read_numbers(path, layout: Layout, skip: int) -> tuple | None:
     "Ends as an array of numbers, and times; None if some end is not a whole number"
-    try: ends, times = zip(*read_rows(path, layout, skip, np.int64))
+    try: pieces = list(read_rows(path, layout, skip, np.int64))
     except InputError: return None
-    return np.concatenate(ends), times
+    if not pieces: return None
+    return np.concatenate([ends for ends, _ in pieces]), [times for _, times in pieces]
 
 # %% ../nbs/U_link_tables.ipynb #e23174de
 def have_gaps(ids: np.ndarray) -> bool:
@@ -213,7 +216,7 @@ def read_names(path, layout: Layout) -> tuple:
         ends.append(np.array(place, dtype=np.int64)[codes].reshape(-1, 2))
         times.append(time)
         count += len(rows)
-    return np.concatenate(ends), list(ids), times
+    return np.concatenate(ends or [np.empty((0, 2), np.int64)]), list(ids), times
 
 def sort_names(edges: np.ndarray, names: list) -> dict:
     "Edges between positions in the sorted list of names; whole numbers without gaps stay ids"
@@ -276,7 +279,7 @@ def read_links(path) -> dict:
         left, header = without_header(edges, names, layout)
         found = sort_names(left, names)
     notes = (*layout.notes, *header, *unused_columns(layout), *found.get('notes', ()))
-    if layout.time is not None:
+    if layout.time is not None and len(found['edges']):
         found['times'] = as_times(times)
         if found['times'] is None:
             notes += f'{layout.first[layout.time]} ignored: not every row has a number or a date',

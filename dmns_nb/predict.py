@@ -337,9 +337,9 @@ def node_key(graph: Graph, text: str):
 def read_pairs(path, graph: Graph) -> list:
     "The pairs of nodes in a .csv or .tsv table; a first line that names no nodes is a header"
     found = read_links(path)
-    names = found.get('names') or range(int(found['edges'].max()) + 1)
+    name = found['names'].__getitem__ if 'names' in found else str
     known = set(graph.names or range(graph.num_nodes))
-    pairs = [[node_key(graph, str(names[v])) for v in row] for row in found['edges'].tolist()]
+    pairs = [[node_key(graph, name(v)) for v in row] for row in found['edges'].tolist()]
     has_header = len(pairs) > 1 and not known & set(pairs[0])
     return pairs[1:] if has_header else pairs
 

@@ -148,7 +148,7 @@ def test_wrong_sources_of_a_graph(source, message):
 
 
 @pytest.mark.parametrize('text, message', [
-    (b'', 'has no rows'), (b'# x\n', 'has no rows'), (b'source,target\n', 'cannot be read'),
+    (b'', 'has no rows'), (b'# x\n', 'has no rows'), (b'source,target\n', 'has no links'),
     ('köln,bonn\n'.encode('latin-1'), 'not UTF-8 text'),
     ('a,b\n'.encode('utf-16'), 'not UTF-8 text'),
     (b'a,b\nc,\n', 'end missing in line 2'), (b'a,b\n\x00\xff', 'links.csv')])
