@@ -21,9 +21,10 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .files import (class_ids, count_nodes, feature_matrix, node_ids, read_npz, read_table,
-                           with_features)
-from .kernels import Adjacency, pair_keys
+from .files import (as_int, class_ids, count_nodes, feature_matrix, from_networkx, from_pyg,
+                           link_times, node_ids, read_graph, read_npz)
+from .kernels import Adjacency, KnownLinks, pair_keys
+from .link_tables import is_number, is_table
 
 # %% ../nbs/01_graphs.ipynb #37bbae97
 @dataclass(eq=False, repr=False)
@@ -35,6 +36,10 @@ class Graph:
     labels: Tensor | None = None  # n class ids, used only to measure homophily
     name: str = 'graph'           # name of the graph, used in messages
     notes: tuple = ()             # corrections that were made when the graph was built
+    times: Tensor | None = None   # m times of the links, if known
+
+    def __post_init__(self):
+        if self.times is not None and len(self.times) != len(self.links): self.times = None
 
     @property
     def num_nodes(self): return self.features.shape[0]
@@ -48,6 +53,10 @@ class Graph:
     def keys(self): return pair_keys(*self.links.T, self.num_nodes)
     @cached_property
     def ids(self): return {name: i for i, name in enumerate(self.names or ())}
+    @cached_property
+    def has_number_names(self): return any(map(is_number, self.names or ()))
+    @cached_property
+    def known(self): return KnownLinks(self.keys, self.num_nodes)
 
     def __repr__(self):
         x = self.features
@@ -73,14 +82,18 @@ def neighbors(self: Graph, v: int) -> Tensor:
 
 @patch
 def index(self: Graph, node) -> int:
-    "The id of a node given by name or id; a number that is also a name is read as the name"
-    if str(node) in self.ids: return self.ids[str(node)]
-    if not isinstance(node, str):
-        if 0 <= int(node) < self.num_nodes: return int(node)
+    "The id of a node given by name or id; where some names are numbers, a number is a name"
+    number = None if isinstance(node, str) else as_int(node)
+    if number is None and not isinstance(node, str):
+        raise InputError(f'a node is given by its name or by a whole number, not by {node!r}')
+    if number is not None and not self.has_number_names:
+        if 0 <= number < self.num_nodes: return number
         raise InputError(f'{self.name} has nodes 0 to {self.num_nodes-1}, not {node}')
-    close = get_close_matches(node, self.names or [], n=1, cutoff=0)
+    name = node if number is None else str(number)
+    if name in self.ids: return self.ids[name]
+    close = get_close_matches(name, (self.names or [])[:20_000], n=1, cutoff=0)
     hint = f'; the nearest name is {close[0]!r}' if close else ''
-    raise InputError(f'{self.name} has no node named {node!r}{hint}')
+    raise InputError(f'{self.name} has no node named {name!r}{hint}')
 
 # %% ../nbs/01_graphs.ipynb #5b9cfba8
 datasets = ('debian', 'cora', 'citeseer', 'cs', 'actor')
@@ -110,20 +123,39 @@ def pyg_dataset(name: str, root: Path):
                          'with root= or $DMNS_DATA') from e
 
 # %% ../nbs/01_graphs.ipynb #9e78d731
+def _pairs_of(keys: Tensor, num_nodes: int) -> Tensor:
+    "The pairs that have these keys"
+    return torch.stack([keys//num_nodes, keys % num_nodes], 1)
+
 def sorted_links(pairs: Tensor) -> Tensor:
     "The links among these pairs: each once, smaller id first, sorted, without self-loops"
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]].sort(dim=1).values
-    return torch.from_numpy(np.unique(pairs.numpy(), axis=0))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]].long()
+    n = int(pairs.max()) + 1 if len(pairs) else 1
+    return _pairs_of(pair_keys(*pairs.T, n).unique(), n)
 
-def _dropped(edges: np.ndarray, num_nodes: int) -> tuple:
-    "Notes on the self-loops and repeated links that `sorted_links` drops"
-    arcs = edges[edges[:, 0] != edges[:, 1]]
-    if not len(arcs):
+def _each_once(edges: Tensor, times: Tensor | None, num_nodes: int) -> tuple:
+    "The links, each with its earliest time, and notes on what was dropped"
+    is_link = edges[:, 0] != edges[:, 1]
+    u, v = edges[is_link].T
+    if not len(u):
         raise InputError('the graph has no links but self-loops: nothing can be learned from it')
-    repeated = len(arcs) - len(np.unique(arcs[:, 0]*num_nodes + arcs[:, 1]))
-    dropped = {'self-loops': len(edges) - len(arcs), 'repeated links': repeated}
-    return tuple(f'{count:,} {what} dropped' for what, count in dropped.items() if count)
+    key = pair_keys(u, v, num_nodes)
+    arcs = (2*key + (u > v)).unique()                        # sorted; with directions
+    keys = (arcs >> 1).unique_consecutive()
+    both = len(arcs) - len(keys)                             # links given in both directions
+    counts = {'self-loops dropped': len(edges) - len(u),
+              'repeated links dropped': len(u) - len(arcs),
+              f'of {len(keys):,} links given in both directions: directions are ignored':
+              both if both < len(keys) else 0}
+    notes = tuple(f'{count:,} {what}' for what, count in counts.items() if count)
+    if times is not None:
+        order = times[is_link].argsort(stable=True)
+        key, place = key[order].sort(stable=True)            # of each link, the earliest is first
+        first = torch.cat([key.new_ones(1, dtype=torch.bool), key[1:] > key[:-1]])
+        times = times[is_link][order][place[first]]
+    return _pairs_of(keys, num_nodes), times, notes
 
+# %% ../nbs/01_graphs.ipynb #6d77e898
 def graph_from_edges(
     edges,           # m × 2 node ids, or names
     features=None,   # n rows: array, tensor or scipy sparse; one-hot if not given
@@ -132,6 +164,7 @@ def graph_from_edges(
     num_nodes=None,  # n; needed if there are isolated nodes and neither features nor names
     name='graph',    # name of the graph, used in messages
     notes=(),        # notes to start with, such as those on reading a file
+    times=None,      # m times of the edges, numbers or dates
 ) -> Graph:
     "A `Graph` from pairs of nodes"
     given = None if names is None else [str(x) for x in names]
@@ -142,57 +175,48 @@ def graph_from_edges(
                          'of features and labels')
     n = count_nodes(edges, num_nodes, features=features, names=names, labels=labels)
     features, feature_notes = feature_matrix(features, n)
-    notes = (*notes, *feature_notes, *_dropped(edges, n))
-    links = sorted_links(torch.from_numpy(edges))
-    return Graph(links, features, names, class_ids(labels), name, notes)
+    links, times, dropped = _each_once(torch.from_numpy(edges), link_times(times, len(edges)), n)
+    notes = (*notes, *feature_notes, *dropped)
+    return Graph(links, features, names, class_ids(labels), name, notes, times)
 
 # %% ../nbs/01_graphs.ipynb #735080d2
-def _from_networkx(g) -> dict:
-    "Arguments of `graph_from_edges`, from a networkx graph"
-    nodes = list(g.nodes)
-    ids = {v: i for i, v in enumerate(nodes)}
-    edges = [(ids[u], ids[v]) for u, v in g.edges()]
-    names = None if nodes == list(range(len(nodes))) else nodes
-    return dict(edges=edges, names=names, num_nodes=len(nodes))
+def _is_graph(source) -> bool:
+    "Whether a source is a graph of PyG or networkx"
+    return any(hasattr(source, name) for name in ('edge_index', 'edge_types', 'edges'))
 
-def _from_pyg(data) -> dict:
-    "Arguments of `graph_from_edges`, from a PyG `Data`; targets that are not classes are ignored"
-    y = data.y
-    is_class = y is not None and y.ndim == 1 and not y.is_floating_point()
-    return dict(edges=data.edge_index.T, features=data.x, labels=y if is_class else None,
-                num_nodes=data.num_nodes)
+def _from_library(source) -> dict:
+    "Arguments of `graph_from_edges`, from a graph of PyG or networkx"
+    is_networkx = hasattr(source, 'edges') and hasattr(source, 'nodes')
+    return from_networkx(source) if is_networkx else from_pyg(source)
 
-def _from_file(path: Path, features=None) -> dict:
-    "Arguments of `graph_from_edges`, from a file and perhaps a table of features"
-    if not path.is_file(): raise InputError(f'there is no file {path}')
-    found = read_npz(path) if path.suffix == '.npz' else read_table(path)
-    return found if features is None else with_features(found, features)
+def _from_file(path: Path, features=None) -> Graph:
+    "A graph from a file and perhaps a table of features"
+    name = Path(path.name.lower().removesuffix('.gz')).stem
+    return graph_from_edges(**read_graph(path, features), name=path.name[:len(name)])
 
 # %% ../nbs/01_graphs.ipynb #c4e71a4f
 def load_graph(
-    source,         # one of `datasets`; a .npz, .csv or .tsv file; a PyG `Data` or networkx graph
+    source,         # one of `datasets`; a file (.npz, .csv, .tsv, .txt); a PyG or networkx graph
     root=None,      # folder of the paper's datasets; else $DMNS_DATA, else the user's cache
-    features=None,  # a .csv or .tsv table of features, for a .csv or .tsv table of links
+    features=None,  # a table of features, for a table of links
 ) -> Graph:
     "A graph by name, from a file, or from another library"
-    is_pyg = hasattr(source, 'edge_index')
-    is_networkx = hasattr(source, 'edges') and hasattr(source, 'nodes')
-    is_table = not is_pyg and not is_networkx and str(source).endswith(('.csv', '.tsv'))
-    if features is not None and not is_table:
+    if features is not None and (_is_graph(source) or not is_table(source)):
         raise InputError('a table of features goes with a .csv or .tsv file of links, '
                          'and with nothing else')
-    if is_pyg: return graph_from_edges(**_from_pyg(source))
-    if is_networkx: return graph_from_edges(**_from_networkx(source))
+    if _is_graph(source): return graph_from_edges(**_from_library(source))
+    if not isinstance(source, (str, os.PathLike)):
+        raise InputError(f'a graph cannot be loaded from a {type(source).__name__}: '
+                         'for pairs of nodes, use graph_from_edges')
     if source == 'debian':
         return graph_from_edges(**read_npz(files('dmns_nb')/'data'/'debian.npz'), name=source)
     if source in datasets:
-        data = pyg_dataset(source, data_root(root))
-        return graph_from_edges(**_from_pyg(data), name=source)
-    path = Path(source)
-    if path.suffix in ('.npz', '.csv', '.tsv'):
-        return graph_from_edges(**_from_file(path, features), name=path.stem)
+        return graph_from_edges(**from_pyg(pyg_dataset(source, data_root(root))), name=source)
+    if is_table(source) or str(source).lower().endswith('.npz'):
+        return _from_file(Path(source), features)
     close = get_close_matches(str(source).lower(), datasets, n=1)
-    choices = f': choose one of {", ".join(datasets)}, or a file ending in .npz, .csv, .tsv'
+    choices = (f': choose one of {", ".join(datasets)}, or a file ending in .npz, .csv, .tsv '
+               'or .txt')
     hint = f'; did you mean {close[0]!r}?' if close else choices
     raise InputError(f'no dataset is called {str(source)!r}{hint}')
 
@@ -207,6 +231,7 @@ def save(self: Graph, path, **facts):
     else: arrays['features'] = x
     if self.names: arrays['names'] = np.array(self.names)
     if self.labels is not None: arrays['labels'] = self.labels
+    if self.times is not None: arrays['times'] = self.times
     np.savez_compressed(path, **arrays, **facts)
 
 @patch(as_prop=True)

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from .checkpoints import identity_of, load_saved
 from .checks import InputError, one_of, own_randomness, progress_bar
-from .files import feature_matrix, read_table, sparse_rows
+from .files import feature_matrix, sparse_rows
 from .graphs import Graph, datasets, load_graph, sorted_links
+from .link_tables import read_links
 from .methods import Run, build, fit
 from .pairs import (PairFeatures, TreeScore, compared, neighbor_weights, pair_features,
                            pieces, row_products, to_dense)
@@ -335,9 +336,10 @@ def node_key(graph: Graph, text: str):
 
 def read_pairs(path, graph: Graph) -> list:
     "The pairs of nodes in a .csv or .tsv table; a first line that names no nodes is a header"
-    rows = read_table(path)['edges'].tolist()
+    found = read_links(path)
+    name = found['names'].__getitem__ if 'names' in found else str
     known = set(graph.names or range(graph.num_nodes))
-    pairs = [[node_key(graph, str(v).removesuffix('.0')) for v in row] for row in rows]
+    pairs = [[node_key(graph, name(v)) for v in row] for row in found['edges'].tolist()]
     has_header = len(pairs) > 1 and not known & set(pairs[0])
     return pairs[1:] if has_header else pairs
 

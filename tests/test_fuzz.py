@@ -1,4 +1,5 @@
 "Bad files: a right result or one `InputError`; no pickle loaded, no memory out of proportion."
+import gzip
 import json
 import os
 import pickle
@@ -37,6 +38,8 @@ def files(tmp_path_factory):
     SPLIT.save(folder/'split.npz')
     write_table(folder/'links.csv', ',', NAMES.__getitem__)
     write_table(folder/'links.tsv', '\t', str)
+    write_table(folder/'links.txt', ' ', str)
+    (folder/'packed.csv.gz').write_bytes(gzip.compress((folder/'links.csv').read_bytes()))
     features = ''.join(f'{n},{i},.5\n' for i, n in enumerate(NAMES))
     (folder/'features.csv').write_text('node,x,y\n' + features)
     run = fit(SPLIT, TWO_EPOCHS, checkpoint=folder/'state.checkpoint')
@@ -56,6 +59,7 @@ def read_text_split(path):
 
 READERS = {
     'graph.npz': load_graph, 'links.csv': load_graph, 'links.tsv': load_graph,
+    'links.txt': load_graph, 'packed.csv.gz': load_graph,
     'features.csv': lambda path: load_graph(path.with_name('links.csv'), features=path),
     'split.npz': lambda path: read_split(path, GRAPH),
     'trained.run': lambda path: Run.load(path, SPLIT),
@@ -111,7 +115,7 @@ class Bomb:
     def __reduce__(self): return os.mkdir, (self.trace,)
 
 
-@pytest.mark.parametrize('name', [n for n in READERS if not n.endswith(('.csv', '.tsv'))])
+@pytest.mark.parametrize('name', [n for n in READERS if not n.endswith(('.csv', '.tsv', '.txt'))])
 def test_no_pickle_is_loaded(files, tmp_path, name):
     trace, code = tmp_path/'trace', pickle.dumps(Bomb(tmp_path/'trace'))
     def archive(path, members):

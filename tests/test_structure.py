@@ -13,8 +13,8 @@ from dmns_nb.settings import Config, methods
 from dmns_nb.splits import split_links
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = '''checks files kernels drawing trees
-    graphs released saved splits ranking encoders predictor training
+ORDER = '''checks link_tables feature_tables files kernels drawing trees
+    graphs released hiding saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs pairs pair_decoders
     settings checkpoints methods
