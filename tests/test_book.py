@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 import book  # noqa: E402
 
-NOTEBOOKS = sorted((ROOT/'nbs').glob('*.ipynb'))
+NOTEBOOKS = book.notebooks(ROOT)
 CHAPTERS = [p for p in NOTEBOOKS if p.stem != 'index']
 LESSONS = [p for p in CHAPTERS if p.stem[0].isdigit()]
 APPENDIX = [p for p in CHAPTERS if not p.stem[0].isdigit()]
@@ -85,7 +85,7 @@ def number(path):
 @pytest.mark.parametrize('path', CHAPTERS, **by_stem)
 def test_title_has_the_number_of_the_file(path):
     first = cells(path, 'markdown')[0].strip()
-    title = re.fullmatch(r'# (\d+|[A-Z])\. \S[^\n]*\n\n> \S[^\n]+', first)
+    title = re.fullmatch(r'# (\d+|[A-Z]{1,2})\. \S[^\n]*\n\n> \S[^\n]+', first)
     assert title, 'the first cell is "# N. Title", an empty line, and "> one sentence"'
     assert title[1] == number(path)
 
@@ -96,7 +96,8 @@ def test_chapters_are_numbered_without_gaps():
 
 
 def test_the_appendix_has_letters_without_gaps():
-    assert [number(p) for p in APPENDIX] == list(ascii_uppercase[:len(APPENDIX)]) and APPENDIX
+    letters = [*ascii_uppercase, *(f'A{letter}' for letter in ascii_uppercase)]
+    assert [number(p) for p in APPENDIX] == letters[:len(APPENDIX)] and APPENDIX
 
 
 def code_lines(source):
@@ -167,7 +168,7 @@ def test_equations_are_numbered_by_chapter_without_gaps(path):
     assert found == [f'{number(path)}.{k}' for k in range(1, len(found) + 1)]
 
 
-NUMBER = r'\(((?:\d+|[A-Z])\.\d+)\)'
+NUMBER = r'\(((?:\d+|[A-Z]{1,2})\.\d+)\)'
 
 
 def mentions(text):

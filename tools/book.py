@@ -27,9 +27,15 @@ def settings():
     return parser['DEFAULT']
 
 
+def reading_order(path):
+    "Sort the front page first, then numbers, then letters: A to Z, AA, AB."
+    number = path.stem.split('_')[0]
+    return number != 'index', not number.isdigit(), len(number), number
+
+
 def notebooks(root=ROOT):
     "All notebooks in the order of the book: index, chapters, appendices."
-    return sorted((root/'nbs').glob('*.ipynb'), key=lambda p: (p.stem != 'index', p.stem))
+    return sorted((root/'nbs').glob('*.ipynb'), key=reading_order)
 
 
 def is_runnable(nb): return not any('skip_exec: true' in c.source for c in nb.cells)
