@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['paper_data', 'all_data', 'small_data', 'labels', 'paper', 'experiments', 'chosen', 'compact', 'ingredients',
-           'all_questions', 'Job', 'load_job_split', 'row', 'seed_limits', 'Experiment', 'find_experiments',
-           'expected_seconds', 'overview', 'missing', 'announce', 'run_job', 'resume_job', 'question_facts',
-           'note_questions', 'reproduce']
+           'weights_tried', 'weights_chosen', 'kinds', 'decoders', 'all_questions', 'Job', 'load_job_split', 'row',
+           'seed_limits', 'Experiment', 'find_experiments', 'expected_seconds', 'overview', 'missing', 'announce',
+           'run_job', 'resume_job', 'question_facts', 'note_questions', 'reproduce']
 
 # %% ../nbs/H_experiments.ipynb #f9053530
 import json, time
@@ -76,6 +76,7 @@ class Experiment:
     seeds: int = 3
     limits: dict = field(default_factory=dict)   # (label, dataset) → maximum number of seeds
     needs: str = 'ranks'                         # what a record must hold
+    split: str = ''                              # 'own': always on a split made here
 
     def jobs(self, datasets=None, seeds=None, split='released'):
         "Labels and runs, one seed after another"
@@ -85,7 +86,7 @@ class Experiment:
                 for label, (config, grid) in self.rows.items():
                     if seed >= self.limits.get((label, dataset), 99): continue
                     config = config.replace(seed=seed)
-                    yield label, Job(dataset, config, grid, split, self.needs)
+                    yield label, Job(dataset, config, grid, self.split or split, self.needs)
 
 # %% ../nbs/H_experiments.ipynb #53fef7ea
 labels = dict(gcn='GCN', gvae='GVAE', pns='PNS', dns='DNS', mcns='MCNS', graphgan='GraphGAN',
@@ -260,6 +261,41 @@ _pairs = {'GCN': row('gcn'), "PyG's loop": row('pyg'), 'DNS': row('dns'),
 experiments |= {
     'pairs': Experiment('boosted trees on features of pairs, and encoders', _pairs, all_data, 5,
                         _on_cs(_pairs), needs='all_ranks')}
+
+# %% ../nbs/H_experiments.ipynb #5e2ecd5a
+weights_tried: dict = {   # kind of negatives → method, settings, weight, and the values tried
+    'uniform, weighted': ('gcn', {}, 'uniform_weight', (.1, .2, .5)),
+    'DMNS, points': ('dmns', dict(generated='points'), 'generated_weight', (.02, .1, .5)),
+    'DMNS, nodes picked': ('dmns', {}, 'generated_weight', (.01, .03, .1, .3)),
+    'two-hop': ('twohop', {}, 'hard_weight', (.03, .1, .3)),
+    'MixGCF': ('mixgcf', {}, 'hard_weight', (.03, .1, .3)),
+    'AHNS': ('ahns', {}, 'hard_weight', (.03, .1, .3))}
+_weights_tried = {f'{kind}, {value:g}': row(method, **settings, **{weight: value})
+                  for kind, (method, settings, weight, values) in weights_tried.items()
+                  for value in values}
+weights_chosen = {   # the best mean validation score of `weights`
+    'uniform, weighted': .2, 'DMNS, points': .1, 'DMNS, nodes picked': .03, 'two-hop': .1,
+    'MixGCF': .1, 'AHNS': .1}
+
+# %% ../nbs/H_experiments.ipynb #01b3aad1
+kinds: dict = {'uniform': ('gcn', {}), 'DNS': ('dns', {})}   # of negatives → method, settings
+kinds |= {kind: (method, settings | {weight: weights_chosen[kind]})
+          for kind, (method, settings, weight, _) in weights_tried.items()}
+decoders = {'dot product': {}, 'boosted trees': dict(decoder='trees'),
+            'pair decoder': dict(decoder='neighbors', val_candidates=20)}
+
+def _negatives(decoder, kind):
+    "The row of a decoder with a kind of negatives; with uniform negatives, trees are the default"
+    (method, settings), own = kinds[kind], decoders[decoder]
+    if decoder == 'boosted trees' and kind == 'uniform': return row('boosted')
+    return row(method, **settings, **own)
+
+_cases = {f'{decoder}, {kind}': _negatives(decoder, kind) for decoder in decoders for kind in kinds}
+experiments |= {
+    'weights': Experiment('weights of negatives, chosen on other splits', _weights_tried,
+                          ('cora', 'citeseer', 'actor'), 1, split='own'),
+    'negatives': Experiment('three decoders with eight kinds of negatives', _cases, all_data, 3,
+                            needs='all_ranks')}
 
 # %% ../nbs/H_experiments.ipynb #55b90e87
 def expected_seconds(job: Job, records: dict):

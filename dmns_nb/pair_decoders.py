@@ -18,7 +18,7 @@ from .checks import InputError
 from .encoders import Embeddings
 from .graphs import Graph
 from .kernels import SparseMatrix, pair_keys
-from .predictor import Dot, DotScore
+from .predictor import Dot, DotScore, score_one_by_one
 from .training import LinkLoader
 
 # %% ../nbs/S_pair_decoders.ipynb #506e50bd
@@ -97,6 +97,10 @@ class PairScore:
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fixed):
             shown = torch.cat([self.decoder.read(self.h, *ends) for ends in chunks])
             return self.dot(v, u) + shown.view(v.shape)
+
+    def of_all(self, queries: Tensor) -> Tensor:
+        "Scores of all nodes for each query, one row per query"
+        return score_one_by_one(self, queries)
 
     def points(self, v: Tensor, x: Tensor) -> Tensor:
         "Scores of query nodes v with points x: the dot product alone"

@@ -164,7 +164,7 @@ def _hard_candidates(split: Split, queries: Tensor, k: int, protocol, rng, chunk
     def candidates(v):
         taken = known[v].toarray() > 0
         taken[np.arange(len(v)), v] = True
-        if (~taken).sum(1).min() < k:
+        if (~taken).sum(1).min(initial=k) < k:
             raise InputError(f'a query has fewer than {k} nodes that it is not linked to')
         return choose([heuristics[name](v) for name in names], taken, k, rng)
     chunks = [candidates(v.numpy()) for v in queries.split(chunk)]

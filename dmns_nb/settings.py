@@ -14,6 +14,7 @@ from .checks import InputError, one_of
 from .ddpm import schedules
 from .negatives import fractions, level_weights, levels_of
 from .predictor import penalties
+from .training import stopping_kinds
 
 # %% ../nbs/E_settings.ipynb #8de2305a
 def setting(default, meaning: str, choices=None, minimum=None, above=None, below=None):
@@ -68,8 +69,9 @@ class EncoderSettings(Group):
 
 @dataclass(frozen=True)
 class DecoderSettings(Group):
-    "From embeddings to scores of pairs, chapters 5 and 16"
-    decoder: str = setting('dot', 'how pairs are scored', ('dot', 'trees', 'seal', 'scaled'))
+    "From embeddings to scores of pairs, chapters 5, 16 and 17, appendix S"
+    decoder: str = setting('dot', 'how pairs are scored',
+                           ('dot', 'trees', 'neighbors', 'distances', 'seal', 'scaled'))
     temperature: float = setting(3., 'factor of the dot product', above=0)
     popularity: bool = setting(True, "add the candidate's log degree with a learned weight")
     node_labels: bool = setting(True, 'SEAL, ScaLed: label nodes by their distances to the pair')
@@ -160,6 +162,7 @@ class TrainingSettings(Group):
     keep_last: bool = setting(False, 'of equally good epochs keep the last, not the first')
     val_candidates: int = setting(100, "candidates per validation question; 0: those of the split",
                                   minimum=0)
+    val_among: str = setting('random', 'candidates of the validation questions', stopping_kinds)
     rows: str = setting('both', "training links: each from both ends, or the rows of a released "
                         'split with its negatives', ('both', 'released'))
     batch_size: int = setting(0, 'links per step; 0: all of them', minimum=0)

@@ -19,7 +19,7 @@ from .checks import progress_bar
 from .encoders import Embeddings, Linear, feature_input
 from .graphs import Graph
 from .kernels import Adjacency, SparseMatrix, exclusive_cumsum, ranges
-from .predictor import NegativeSampler, Nodes
+from .predictor import NegativeSampler, Nodes, score_one_by_one
 
 # %% ../nbs/16_subgraphs.ipynb #9c43e3e5
 num_labels = 64
@@ -267,6 +267,10 @@ class SubgraphScore:
             scores = [self.decoder.read(self.h, self.decoder.structure(*ends))
                       for ends in progress_bar(chunks, 'scores', leave=False, delay=3)]
         return torch.cat(scores).view(v.shape)
+
+    def of_all(self, queries: Tensor) -> Tensor:
+        "Scores of all nodes for each query, one row per query"
+        return score_one_by_one(self, queries)
 
     def detach(self):
         "The same scores, through which no gradient flows"
