@@ -120,6 +120,18 @@ def _from_top(stops, T: int) -> list:
         raise InputError(f'levels must lie in 0…{T-1}, not {tuple(stops)}')
     return stops
 
+def _compose_rows(coefficients, rows, schedule, stops, σ2, size) -> dict:
+    "The steps between levels, composed for the nodes in `rows`, `size` steps at a time"
+    composed = {}
+    for high, low in zip([schedule.T, *stops], stops):
+        whole = None
+        for top in range(high, low, -size):
+            t = slice(max(low, top - size) + 1, top + 1)
+            part = compose(*step_coefficients(*coefficients(t, rows), t, schedule), σ2[t])
+            whole = part if whole is None else follow(whole, part)
+        composed[low] = whole
+    return composed
+
 def compose_levels(
     coefficients,         # function: a and b at a slice of steps, for a slice of nodes
     query: Tensor,        # one row per node, for its size
@@ -129,18 +141,13 @@ def compose_levels(
 ) -> dict:                # level → F, G, S² of the step from the level above (or T)
     "Compose the steps between levels to one step per level, eq. (12.3)"
     stops, σ2 = _from_top(stops, schedule.T), reverse_constants(schedule, noise)[2]
-    composed = {t: tuple(torch.empty_like(query) for _ in range(3)) for t in stops}
     chunk, size = (1024, 1) if on_cpu(query) else (4096, schedule.T)   # nodes and steps at a time
-    for start in range(0, len(query), chunk):
-        rows = slice(start, start + chunk)
-        for high, low in zip([schedule.T, *stops], stops):
-            whole = None
-            for top in range(high, low, -size):
-                t = slice(max(low, top - size) + 1, top + 1)
-                part = compose(*step_coefficients(*coefficients(t, rows), t, schedule), σ2[t])
-                whole = part if whole is None else follow(whole, part)
-            for table, value in zip(composed[low], whole): table[rows] = value
-    return composed
+    whole = lambda parts: parts[0] if len(parts) == 1 else torch.cat(parts)
+    blocks = [slice(start, start + chunk) for start in range(0, len(query), chunk)]
+    composed = [_compose_rows(coefficients, rows, schedule, stops, σ2, size) for rows in blocks]
+    return {t: tuple(whole([part[t][i].expand_as(query[rows])
+                            for part, rows in zip(composed, blocks)]) for i in range(3))
+            for t in stops}
 
 # %% ../nbs/12_closed_form.ipynb #50bba1b6
 @torch.no_grad()
@@ -174,13 +181,13 @@ def draw_levels(
 
 # %% ../nbs/12_closed_form.ipynb #11354ba1
 def laws_of(composed: dict) -> dict:   # level → mean and variance, one row per query node
-    "The law at each level, from the composed steps, whose tensors are overwritten"
-    mean = var = None
+    "The law at each level, from the composed steps"
+    laws, var = {}, None
     for t, (F, G, S2) in composed.items():
-        mean = G if mean is None else G.addcmul_(F, mean)
-        var = S2.addcmul_(F, F) if var is None else S2.addcmul_(F.square_(), var)
-        composed[t] = mean, var
-    return composed
+        mean = G if var is None else torch.addcmul(G, F, mean)
+        var = torch.addcmul(S2, F, F if var is None else F*var)
+        laws[t] = mean, var
+    return laws
 
 def marginals(
     denoiser: Denoiser,
@@ -221,7 +228,8 @@ def exact_diffusion_loss(
     M1, M2 = moments
     ᾱ = schedule.ᾱ[t][:, None]
     a, b = affine_coefficients(denoiser, denoiser.condition(t, h))
-    return ((1 - a*(1 - ᾱ).sqrt())**2 + ᾱ*a*a*M2 + 2*ᾱ.sqrt()*a*b*M1 + b*b).mean()
+    data = a*torch.addcmul(a*(ᾱ*M2), b, 2*ᾱ.sqrt()*M1)   # terms with the neighbours
+    return ((1 - a*(1 - ᾱ).sqrt())**2 + data + b*b).mean()
 
 # %% ../nbs/12_closed_form.ipynb #85aa4b12
 @lru_cache(maxsize=16)

@@ -139,7 +139,8 @@ class KnownLinks(nn.Module):
         table[self.slot(keys)] = True
         self.register_buffer('keys', keys, persistent=False)
         self.register_buffer('table', table, persistent=False)
-        for name in ('gaps', 'count'): self.register_buffer(name, None, persistent=False)
+        for name in ('gaps', 'first', 'free'):   # see index_gaps
+            self.register_buffer(name, None, persistent=False)
 
     def slot(self, key: Tensor) -> Tensor:
         "Position of a key in the hash table: the highest bits of a product that overflows"
@@ -202,16 +203,15 @@ def index_gaps(self: KnownLinks):
     count = torch.bincount(row, minlength=n)
     if (full := (count == n).nonzero()).numel(): _refuse_hub(full[0])
     rank = torch.arange(len(row), device=row.device) - exclusive_cumsum(count)[row]
-    self.gaps, self.count = barred - rank, count
+    self.gaps, self.first, self.free = barred - rank, exclusive_cumsum(count), n - count
 
 @patch
 def draw_by_rank(self: KnownLinks, v: Tensor, generator=None) -> Tensor:
     "A uniform node among those not linked to each entry of v, from its rank"
     if self.gaps is None: self.index_gaps()
-    n, count = self.num_nodes, self.count
-    rank = torch.randint(2**62, v.shape, generator=generator, device=v.device)%(n - count[v])
-    below = torch.searchsorted(self.gaps, v*n + rank, right=True) - exclusive_cumsum(count)[v]
-    return rank + below
+    rank = torch.randint(2**62, v.shape, generator=generator, device=v.device)%self.free[v]
+    before = torch.searchsorted(self.gaps, v*self.num_nodes + rank, right=True)
+    return rank + before - self.first[v]
 
 # %% ../nbs/C_kernels.ipynb #0cb8b73d
 def _dot_products(z, v, u):
