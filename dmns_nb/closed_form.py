@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['require_affine', 'stack_affine', 'affine_coefficients', 'reverse_constants', 'step_coefficients', 'Coefficients',
-           'compose', 'follow', 'compose_levels', 'segments', 'draw_levels', 'laws_of', 'marginals', 'neighbor_mean',
-           'neighbor_moments', 'exact_diffusion_loss', 'expected_penalty', 'Laws', 'best_coefficients',
+           'compose', 'follow', 'compose_between', 'compose_levels', 'segments', 'draw_levels', 'laws_of', 'marginals',
+           'neighbor_mean', 'neighbor_moments', 'exact_diffusion_loss', 'expected_penalty', 'Laws', 'best_coefficients',
            'exact_marginals', 'psi_probability']
 
 # %% ../nbs/12_closed_form.ipynb #314d1917
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import pi
 
 import numpy as np
@@ -80,7 +80,7 @@ class Coefficients:
         self.by_time, self.by_node = [], []
         for film in self.denoiser.films:
             linear = film.fcl[1]
-            γ, η = (self.time@linear.weight.T + linear.bias).chunk(2, -1)
+            γ, η = linear(self.time).chunk(2, -1)
             self.by_time.append((γ + 1, η))
             self.by_node.append([node@weight.T for weight in linear.weight.chunk(2, 0)])
 
@@ -120,34 +120,35 @@ def _from_top(stops, T: int) -> list:
         raise InputError(f'levels must lie in 0…{T-1}, not {tuple(stops)}')
     return stops
 
-def _compose_rows(coefficients, rows, schedule, stops, σ2, size) -> dict:
-    "The steps between levels, composed for the nodes in `rows`, `size` steps at a time"
-    composed = {}
-    for high, low in zip([schedule.T, *stops], stops):
-        whole = None
-        for top in range(high, low, -size):
-            t = slice(max(low, top - size) + 1, top + 1)
-            part = compose(*step_coefficients(*coefficients(t, rows), t, schedule), σ2[t])
-            whole = part if whole is None else follow(whole, part)
-        composed[low] = whole
-    return composed
+def compose_between(steps, stops, σ2: Tensor) -> dict:   # steps: t or slice of t → f and g
+    "The steps between levels, each stretch of them as one step"
+    if on_cpu(σ2):   # one after the other
+        one = lambda t: (*steps(t), σ2[t])
+        stretch = lambda high, low: reduce(follow, map(one, range(high, low, -1)))
+    else:            # all at once
+        every = *steps(slice(None)), σ2
+        stretch = lambda high, low: compose(*(q[low+1:high+1] for q in every))
+    return {low: stretch(high, low) for high, low in zip([len(σ2) - 1, *stops], stops)}
 
+# %% ../nbs/12_closed_form.ipynb #db7b463e
 def compose_levels(
-    coefficients,         # function: a and b at a slice of steps, for a slice of nodes
+    coefficients,         # function: a and b at a step or slice of steps, for a slice of nodes
     query: Tensor,        # one row per node, for its size
     schedule: Schedule,
     stops,                # levels
     noise='β',            # variance of a step back: 'β' or 'posterior'
 ) -> dict:                # level → F, G, S² of the step from the level above (or T)
-    "Compose the steps between levels to one step per level, eq. (12.3)"
+    "Compose the steps between levels to one step per level, for blocks of nodes, eq. (12.3)"
     stops, σ2 = _from_top(stops, schedule.T), reverse_constants(schedule, noise)[2]
-    chunk, size = (1024, 1) if on_cpu(query) else (4096, schedule.T)   # nodes and steps at a time
-    whole = lambda parts: parts[0] if len(parts) == 1 else torch.cat(parts)
-    blocks = [slice(start, start + chunk) for start in range(0, len(query), chunk)]
-    composed = [_compose_rows(coefficients, rows, schedule, stops, σ2, size) for rows in blocks]
-    return {t: tuple(whole([part[t][i].expand_as(query[rows])
-                            for part, rows in zip(composed, blocks)]) for i in range(3))
-            for t in stops}
+    size, parts = 1024 if on_cpu(query) else 4096, []
+    for start in range(0, len(query), size):
+        rows = slice(start, start + size)
+        steps = lambda t: step_coefficients(*coefficients(t, rows), t, schedule)
+        whole = lambda q: q.expand_as(query[rows])   # the same for all nodes, if not conditional
+        block = compose_between(steps, stops, σ2)
+        parts.append({t: tuple(map(whole, block[t])) for t in stops})
+    if len(parts) == 1: return parts[0]
+    return {t: tuple(map(torch.cat, zip(*(part[t] for part in parts)))) for t in stops}
 
 # %% ../nbs/12_closed_form.ipynb #50bba1b6
 @torch.no_grad()

@@ -132,7 +132,7 @@ def sample(self: Generator, h: Tensor, batch, score=None) -> list:
         return [Laws(self.queries, *laws[t], count, w)
                 for t, w in zip(self.levels, self.level_weights)]
     v, picked = self.pick_nodes(h, batch.v)
-    return [Nodes(v, picked, self.weights*num_nodes/num_queries)]
+    return [Nodes(v, picked, self.weights*(num_nodes/num_queries))]
 
 # %% ../nbs/13_generator.ipynb #2492c7a7
 @patch

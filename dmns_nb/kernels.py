@@ -219,7 +219,8 @@ def _dot_products(z, v, u):
     if not len(v): return z.new_zeros(0)
     size = block_size(z, 8192)
     rows = lambda index: z.index_select(0, index)
-    return torch.cat([(rows(a)*rows(b)).sum(-1) for a, b in zip(v.split(size), u.split(size))])
+    parts = [(rows(a)*rows(b)).sum(-1) for a, b in zip(v.split(size), u.split(size))]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 class _PairScores(torch.autograd.Function):
     "Scores of pairs, with the gradient above"

@@ -145,8 +145,8 @@ def combine(
 ) -> Tensor:
     "One loss from the costs of the links and of each kind of negatives, eq. (5.3)"
     one_of('reduction', reduction, ('sum', 'mean'))
-    total, kinds = sum(n.sum() for n in negatives), sum(n.numel() for n in negatives)
-    return positive + total if reduction == 'sum' else (positive + total/kinds)/(2*num_links)
+    costs = torch.cat([n.reshape(-1) for n in negatives])
+    return positive + costs.sum() if reduction == 'sum' else (positive + costs.mean())/(2*num_links)
 
 # %% ../nbs/05_predictor.ipynb #1447429d
 class LinkPredictor(nn.Module):
