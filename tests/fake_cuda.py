@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -312,8 +313,8 @@ def install(shared=False):
             is_current_stream_capturing=lambda: False).items():
         setattr(torch.cuda, name, value)
         if hasattr(torch.cuda.random, name): setattr(torch.cuda.random, name, value)
-    from torch.utils._foreach_utils import _foreach_supported_types as kinds
-    if Cuda not in kinds: kinds.append(Cuda)           # Adam updates all parameters together
+    for name in ('optim.optimizer', 'utils._foreach_utils'):   # Adam: all parameters together
+        import_module(f'torch.{name}')._foreach_supported_types.append(Cuda)
     torch.__future__.set_overwrite_module_params_on_conversion(True)   # a parameter is replaced
     torch.nn.Module._apply = keep_optimizers(torch.nn.Module._apply)
     torch._C._set_only_lift_cpu_tensors(True)          # torch.tensor(…, device='cuda') copies
