@@ -96,9 +96,11 @@ class Denoiser(nn.Module):
 
     def condition(self, t: Tensor, query: Tensor) -> Tensor:
         "The sum of the time vector and the query's embedding, the input of every FCL"
-        steps, row = t.unique(return_inverse=True)   # most rows share their step with others
-        time = self.time(self.waves(steps, self.channels, self.time[0].weight.dtype))
-        time = F.embedding(row, time)
+        encode = lambda t: self.time(self.waves(t, self.channels, self.time[0].weight.dtype))
+        if t.device.type == 'cpu':   # most rows share their step with others
+            steps, row = t.unique(return_inverse=True)
+            time = F.embedding(row, encode(steps))
+        else: time = encode(t)       # a GPU would have to be waited for
         return time + query if self.conditional else time
 
     def forward(self, x: Tensor, t: Tensor, query: Tensor = None) -> Tensor:

@@ -44,6 +44,7 @@ class Generator(Diffusion):
         self.normalize = normalize
         self.mean = neighbor_mean(self.adjacency)
         self.register_buffer('starts', edge_index[0], persistent=False)
+        self.register_buffer('weights', torch.tensor(self.level_weights), persistent=False)
         keys = pair_keys(*edge_index, num_nodes).unique()
         self.known = KnownLinks(keys, num_nodes) if generated == 'nodes' else None
         self.to(device)
@@ -122,7 +123,7 @@ def pick_nodes(self: Generator, h: Tensor, v: Tensor) -> tuple:   # queries; lev
 # %% ../nbs/13_generator.ipynb #78ee3b94
 @patch
 def sample(self: Generator, h: Tensor, batch, score=None) -> list:
-    "Negatives for the links of a batch, of the kind that `generated` names, one group per level"
+    "Negatives for the links of a batch, of the kind that `generated` names, for each level"
     if self.generated == 'points': return Diffusion.sample(self, h, batch)
     num_nodes, num_queries = len(h), len(self.queries)
     if self.generated == 'laws':
@@ -131,7 +132,7 @@ def sample(self: Generator, h: Tensor, batch, score=None) -> list:
         return [Laws(self.queries, *laws[t], count, w)
                 for t, w in zip(self.levels, self.level_weights)]
     v, picked = self.pick_nodes(h, batch.v)
-    return [Nodes(v, u, w*num_nodes/num_queries) for u, w in zip(picked, self.level_weights)]
+    return [Nodes(v, picked, self.weights*(num_nodes/num_queries))]
 
 # %% ../nbs/13_generator.ipynb #2492c7a7
 @patch
@@ -140,6 +141,6 @@ def forward(self: Generator, z: Tensor) -> tuple:   # edge_index, weight
     if self.queries is None: raise InputError('call step(z) before drawing negatives')
     if self.known is None: raise InputError("negative pairs need generated='nodes'")
     v, picked = self.pick_nodes(self.prepare(z), self.starts)
-    weight = torch.tensor(self.level_weights, device=v.device).repeat_interleave(len(v))
+    weight = self.weights[:, None].expand_as(picked).reshape(-1)
     edge_index = torch.stack([v.repeat(len(self.levels)), picked.reshape(-1)])
     return edge_index, weight/weight.sum()

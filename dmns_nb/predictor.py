@@ -89,12 +89,12 @@ penalties = {'log-sigmoid': log_sigmoid, 'sigmoid': plain_sigmoid}
 class Nodes:
     "Real nodes u as negatives for query nodes v"
     v: Tensor            # query nodes
-    u: Tensor            # their negatives
-    weight: float = 1.   # of the cost
+    u: Tensor            # their negatives; of several kinds: one row per kind
+    weight: object = 1.  # of the cost: a number, or a tensor with one entry per kind
 
     def cost(self, score, penalty) -> Tensor:
-        "Weighted loss of these pairs, which should score low"
-        return self.weight*penalty(-score(self.v, self.u)).sum()
+        "Weighted loss of these pairs, which should score low; one entry per kind"
+        return self.weight*penalty(-score(self.v, self.u)).sum(-1)
 
 # %% ../nbs/05_predictor.ipynb #924d0f68
 class NegativeSampler(nn.Module):
@@ -139,14 +139,14 @@ class Uniform(NegativeSampler):
 # %% ../nbs/05_predictor.ipynb #04947781
 def combine(
     positive: Tensor,   # cost of all links, P
-    negatives: list,    # cost of each kind of negatives, N
+    negatives: list,    # cost of each kind of negatives, N; a tensor may hold several
     num_links: int,     # M
     reduction='sum',    # or 'mean'
 ) -> Tensor:
     "One loss from the costs of the links and of each kind of negatives, eq. (5.3)"
     one_of('reduction', reduction, ('sum', 'mean'))
-    if reduction == 'sum': return positive + sum(negatives)
-    return (positive + sum(negatives)/len(negatives))/(2*num_links)
+    costs = torch.cat([n.reshape(-1) for n in negatives])
+    return positive + costs.sum() if reduction == 'sum' else (positive + costs.mean())/(2*num_links)
 
 # %% ../nbs/05_predictor.ipynb #1447429d
 class LinkPredictor(nn.Module):

@@ -41,9 +41,11 @@ class PNS(Unlinked):
         super().__init__(graph)
         self.correct = correct
         weight = graph.degrees.float()**power
-        self.register_buffer('weight', weight, persistent=False)
+        share = weight.double().cumsum(0)/weight.double().sum()
+        self.register_buffer('cumulative', share, persistent=False)
+        total = weight.sum()
         weight = weight.clamp(min=weight[weight > 0].min())   # isolated nodes are never drawn
-        surplus = (len(weight)*weight/self.weight.sum()).log()
+        surplus = (len(weight)*weight/total).log()
         self.register_buffer('surplus', surplus, persistent=False)
         fixed = None if links is None else self.propose(links[0])
         self.register_buffer('fixed', fixed, persistent=False)
@@ -53,7 +55,8 @@ class PNS(Unlinked):
 
     def propose(self, v, generator=None):
         "Nodes in proportion to their weight, neighbours included"
-        return torch.multinomial(self.weight, v.numel(), True, generator=generator).view(v.shape)
+        chance = torch.rand(v.shape, generator=generator, device=v.device, dtype=torch.float64)
+        return torch.searchsorted(self.cumulative, chance).clamp(max=len(self.cumulative) - 1)
 
     def draw(self, v, score=None, generator=None):
         return self.known.draw_unlinked(v, self.propose, generator)

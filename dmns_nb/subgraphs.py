@@ -332,5 +332,5 @@ class Pool(NegativeSampler):
 
     def pairs(self, links: Tensor):
         "Every link followed by its negatives, as query and answer nodes"
-        u = torch.cat([links[1][:, None], self.pool], 1)
+        u = torch.cat([links[1][:, None], self.pool.to(links.device)], 1)   # subgraphs: on the CPU
         return links[0].repeat_interleave(u.shape[1]), u.flatten()

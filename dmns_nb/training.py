@@ -78,15 +78,15 @@ class LinkLoader:
             yield Batch(v, u, index, scale, total, self.inputs)
 
 # %% ../nbs/06_training.ipynb #16d9c485
-def descend(optimizer, loss: Tensor) -> float:
-    "Take one gradient step; return the loss as a number"
+def descend(optimizer, loss: Tensor) -> Tensor:
+    "Take one gradient step; return the loss, without a gradient"
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    return loss.item()
+    return loss.detach()
 
 # %% ../nbs/06_training.ipynb #6259a35f
-def train_step(model: LinkPredictor, optimizer, batch: Batch) -> float:
+def train_step(model: LinkPredictor, optimizer, batch: Batch) -> Tensor:
     "Train samplers and regularisers with the encoder fixed, then encoder and decoder"
     emb = model.encoder(*batch.inputs)
     score = model.decoder(emb, sum(sampler.offset for sampler in model.samplers))
@@ -124,15 +124,15 @@ def validate(
     questions: Tensor,     # one row per question; two columns: rank among all nodes
     candidates=9,          # MAP is that among so many candidates
     known: Graph = None,   # nodes linked to the query in this graph are not ranked among all
-) -> float:
+) -> Tensor:
     "MAP of a model; if questions have more candidates, the expected MAP of eq. (3.3)"
     score = model.score(inputs)
     if questions.shape[1] == 2:
         of_all = lambda v: score.of_all(v.to(questions.device)).cpu()
-        return (1/rank_among_all(of_all, questions.cpu(), known)).mean().item()
+        return (1/rank_among_all(of_all, questions.cpu(), known)).mean().to(questions.device)
     scores = torch.cat([score(rows[:, :1], rows[:, 1:]) for rows in questions.split(2**15)])
-    if questions.shape[1] > candidates + 2: return expected_map(scores, candidates).item()
-    return metric_values(scores)['map'].mean().item()
+    if questions.shape[1] > candidates + 2: return expected_map(scores, candidates)
+    return metric_values(scores)['map'].mean()
 
 # %% ../nbs/06_training.ipynb #e9715d12
 stopping_kinds = 'random', 'hard', 'heart', 'all'
@@ -195,6 +195,7 @@ def epochs(
         model.train()
         losses = [train_step(model, optimizer, batch) for batch in loader]
         value = validate(model.eval(), loader.inputs, questions, candidates, known)
+        *losses, value = torch.stack([*losses, value]).tolist()   # once: a GPU has to be waited for
         per_link = len(loader.v) if model.reduction == 'sum' else 1
         state.note(sum(losses)/len(losses)/per_link, value, model, keep_last)
         for sampler in model.samplers:

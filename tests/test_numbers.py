@@ -1,10 +1,11 @@
 """Training gives the numbers that it gave before the package was restructured.
 
 `histories.json` holds loss and validation score of each epoch on a small synthetic graph, measured
-with the package as it was before. Five rows are of later: `gvae gat` and `arvga`, whose attention
-and discriminator PyG's wrapper classes used to initialise a second time, and the presets `paper`
-and `released`, which have followed the released program point by point since then (`released` lists
-its neighbours as that program does, and jumps between levels).
+with the package as it was before. Six rows are of later: `gvae gat` and `arvga`, whose attention
+and discriminator PyG's wrapper classes used to initialise a second time, `pns`, which draws by a
+search in a cumulative sum, and the presets `paper` and `released`, which have followed the released
+program point by point since then (`released` lists its neighbours as that program does, and jumps
+between levels).
 """
 import json
 from pathlib import Path
