@@ -60,7 +60,8 @@ def test_nothing_is_imported_while_fit_runs():
         torch.set_num_threads(1)
         split = split_links(synth_graph())
         before = {name for name in sys.modules if name.startswith('dmns_nb')}
-        for method in methods: fit(split, Config(method, epochs=1, channels=(8, 8)))
+        config = Config('dmns', epochs=1, channels=(8, 8))
+        for method in methods: fit(split, config, method=method)
         print(*({n for n in sys.modules if n.startswith('dmns_nb')} - before))'''
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ''
@@ -84,7 +85,7 @@ def killed_after(epochs, monkeypatch):
 def test_resuming_at_every_epoch_gives_the_uninterrupted_result(method, tmp_path, monkeypatch):
     torch.set_num_threads(1)
     split = split_links(synth_graph(60, seed=2), num_val=.1, num_test=.1)
-    config = Config(method, epochs=4, patience=2, channels=(8, 8))
+    config = Config('dmns', epochs=4, patience=2, channels=(8, 8)).replace(method=method)
     whole = fit(split, config)
     for epoch in range(1, 4):
         path = tmp_path/f'{epoch}.checkpoint'
