@@ -273,7 +273,7 @@ def refit(
 ) -> Run:
     "The same settings trained on all known links, up to the best epoch of the run"
     check_refit(run.config)
-    config = run.config.replace(epochs=max(1, run.best_epoch))
+    config = run.config.replace(epochs=run.best_epoch) if run.history else run.config
     again = fit(all_links(run.split.graph), config, **options)
     return replace(again, calibration=calibrate(run))
 

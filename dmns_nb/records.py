@@ -8,7 +8,7 @@ __all__ = ['bins', 'pack_ranks', 'unpack_ranks', 'peak_memory', 'versions', 'rec
            'append_whole', 'Results']
 
 # %% ../nbs/G_records.ipynb #78602252
-import fcntl, hashlib, json, os, platform, resource, sys
+import fcntl, hashlib, json, platform, resource, sys
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path

@@ -130,7 +130,8 @@ def test_settings_are_listed():
 def test_settings_are_set(tmp_path):
     synth_graph(num_nodes=400, seed=3).save(tmp_path/'toy.npz')
     run('dmns_train', '--dataset', 'toy.npz', '--method', 'dmns', '--epochs', '2', '--quiet',
-        '--json', 'r.json', '--set', 'T=100', 'lr=.02', 'channels=64,32', 'popularity=false', cwd=tmp_path, check=True)
+        '--json', 'r.json', '--set', 'T=100', 'lr=.02', 'channels=64,32', 'popularity=false',
+        cwd=tmp_path, check=True)
     config = json.loads((tmp_path/'r.json').read_text())[0]['config']
     assert config['T'] == 100 and config['lr'] == .02 and config['epochs'] == 2
     assert config['channels'] == [64, 32] and config['popularity'] is False
