@@ -14,7 +14,7 @@ from pathlib import Path
 from fastcore.script import Param
 
 from . import __version__
-from .checks import InputError, can_show_progress, visible
+from .checks import InputError, visible
 
 # %% ../nbs/V_terminal.ipynb #281ffc2b
 _plain = {'−': '-', '–': '-', '±': '+-', '×': 'x', '½': '.5', '…': '...', '→': '->', 'β': 'beta',
@@ -37,8 +37,8 @@ def say(text='', file=None):
     print(*map(visible, str(text).split('\n')), sep='\n', file=file, flush=True)
 
 def note(text: str, quiet=False):
-    "Say what is being done, where progress can be shown"
-    if not quiet and can_show_progress(): say(text, sys.stderr)
+    "Say in a terminal what is being done"
+    if not quiet and sys.stderr.isatty(): say(text, sys.stderr)
 
 # %% ../nbs/V_terminal.ipynb #c681b395
 _continued_by = dict(dmns_train='--resume added to the same command continues',

@@ -327,7 +327,8 @@ def test_other_graphs_and_settings_do_not_replace_a_run(toy):
     (toy/'other').mkdir()
     lines = (toy/'links.csv').read_text().splitlines()[:-3]
     (toy/'other'/'links.csv').write_text('\n'.join(lines) + '\n')
-    links, other = (['--dataset', name, '--epochs', '1'] for name in ('links.csv', 'other/links.csv'))
+    links, other = ['--dataset', 'links.csv', '--epochs', '1'], ['--dataset', 'other/links.csv']
+    other += ['--epochs', '1']
     first = trained_runs(toy, *links)
     for count, more in enumerate((other, [*links, '--lr', '.1'], [*links, '--split-seed', '5']), 2):
         assert len(trained_runs(toy, *more)) == count
@@ -340,8 +341,8 @@ def test_a_saved_split_can_be_used_again(toy):
     trained_runs(toy, *more, '--json', 'a.json', '--split-seed', '7', '--candidates', '5')
     [split] = (toy/'runs').glob('*.split.npz')
     run(*SHORT, *more, '--json', 'b.json', '--split', str(split), cwd=toy, check=True)
-    first, again = (json.loads((toy/name).read_text())[0]['metrics'] for name in ('a.json', 'b.json'))
-    assert first == again
+    first, again = (json.loads((toy/f'{name}.json').read_text())[0] for name in 'ab')
+    assert first['metrics'] == again['metrics']
 
 
 @pytest.mark.parametrize('option', ['--json', '--predictions', '--embeddings', '--log'])
