@@ -39,7 +39,7 @@ def log_file(log, seed: int, seeds: int):
 def train_seeds(data, config, seeds, base=None, origin=(), log=None, resume=False, **options):
     "Train one run per seed; with `base`, save each under a name that begins with it"
     from dmns_nb.methods import fit
-    from dmns_nb.predict import save_run
+    from dmns_nb.runs import save_run
     if resume and not Path(f'{base}-0.checkpoint').exists():
         say(f'nothing to continue: there is no {base}-0.checkpoint, so training starts anew')
     for seed in range(seeds):
@@ -52,7 +52,8 @@ def train_seeds(data, config, seeds, base=None, origin=(), log=None, resume=Fals
 
 def train_again(run, base=None, origin=(), **options):
     "The run trained on all links; with `base`, saved under a name that begins with it"
-    from dmns_nb.predict import refit, save_run
+    from dmns_nb.predict import refit
+    from dmns_nb.runs import save_run
     say('\nTraining again on all links')
     final = refit(run, label='on all links', **options)
     if base:
@@ -128,7 +129,7 @@ def require_embeddings(path, config):
 
 def write_embeddings(run, path):
     "Write one embedding per node to a file"
-    from dmns_nb.predict import save_embeddings
+    from dmns_nb.runs import save_embeddings
     with whole_file(path) as name: save_embeddings(run, name)
     say(f'{run.split.graph.num_nodes:,} embeddings are in {path}')
 
@@ -238,8 +239,8 @@ def dmns_predict(
     version: version_option = version_text,
 ):
     "Predict links with a saved run"
-    from dmns_nb.predict import (load_run, node_key, predict_links, predict_pairs, read_pairs,
-                                 run_files)
+    from dmns_nb.predict import predict_links, predict_pairs
+    from dmns_nb.runs import load_run, node_key, read_pairs, run_files
     if nodes is not None and not nodes: raise InputError('--nodes names no nodes')
     if pairs and nodes: raise InputError('--pairs and --nodes contradict each other')
     everything = not (pairs or nodes) and (predictions or not embeddings)

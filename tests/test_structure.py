@@ -18,7 +18,7 @@ ORDER = '''checks files kernels drawing trees
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs pairs pair_decoders
     settings checkpoints methods
-    candidates predict records scale processes experiments tables figures
+    candidates predict runs records scale processes experiments tables figures
     terminal demo commands pages
     __main__ __init__'''.split()
 
