@@ -158,7 +158,7 @@ def finished(contents: bytes) -> int:
     "Length of the contents without an unfinished last line"
     start = contents.rfind(b'\n') + 1
     try: json.loads(contents[start:] or b'?')
-    except ValueError: return start
+    except (ValueError, RecursionError): return start
     return len(contents)           # complete, and only its newline is missing
 
 def append_whole(f, size: int, line: bytes):

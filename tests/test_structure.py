@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dmns_nb.generator import Generator
 from dmns_nb.graphs import synth_graph
 from dmns_nb.methods import Training, fit
 from dmns_nb.settings import Config, methods
@@ -96,3 +97,23 @@ def test_resuming_at_every_epoch_gives_the_uninterrupted_result(method, tmp_path
         resumed = fit(split, config, path, resume=True)
         assert resumed.history == whole.history and resumed.best_epoch == whole.best_epoch
         assert torch.equal(resumed.score_rows(split.test), whole.score_rows(split.test))
+
+
+def test_a_generator_can_be_saved_and_moved():
+    torch.manual_seed(0)
+    graph, z = synth_graph(), torch.randn(120, 8)
+    make = lambda: Generator(graph.edge_index, graph.num_nodes, channels=8)
+    trained, other = make(), make()
+    trained.step(z)
+    other.load_state_dict(trained.state_dict())
+    assert other.started
+    drawn = []
+    for generator in (trained, other):
+        torch.manual_seed(1)
+        generator.queries = torch.arange(120)
+        drawn.append(generator(z))
+    assert torch.equal(drawn[0][0], drawn[1][0]) and torch.equal(drawn[0][1], drawn[1][1])
+    moved = other.to('meta')          # a device that every machine has
+    assert moved is other
+    tensors = [*other.parameters(), *other.buffers()]
+    assert tensors and all(tensor.is_meta for tensor in tensors)
