@@ -86,8 +86,8 @@ def gaussian_kl(mean1, var1, mean2, var2) -> Tensor:
 # %% ../nbs/07_ddpm.ipynb #c769f21b
 def p_mean(xt: Tensor, ε̂: Tensor, t, schedule: Schedule) -> Tensor:
     "Mean of $x_{t-1}$ given $x_t$ and the predicted noise, eq. (7.8)"
-    share = extract(schedule.β, t, xt)/(1 - extract(schedule.ᾱ, t, xt)).sqrt()
-    return (xt - share*ε̂)/extract(schedule.α, t, xt).sqrt()
+    factor = extract(schedule.β, t, xt)/(1 - extract(schedule.ᾱ, t, xt)).sqrt()
+    return (xt - factor*ε̂)/extract(schedule.α, t, xt).sqrt()
 
 # %% ../nbs/07_ddpm.ipynb #ff3f2ba9
 def noise_loss(

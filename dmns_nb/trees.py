@@ -23,7 +23,7 @@ class Trees(nn.Module):
         shape = rounds, leaves - 1
         arrays = dict(feature=torch.zeros(shape, dtype=torch.long),
                       threshold=torch.zeros(shape),
-                      excluded=torch.zeros(shape, dtype=torch.long),   # leaves, if it is 'no'
+                      excluded=torch.zeros(shape, dtype=torch.long),   # leaves, if 'no'
                       value=torch.zeros(rounds, leaves), start=torch.zeros(1),
                       fitted=torch.zeros(1, dtype=torch.bool))
         for name, array in arrays.items(): self.register_buffer(name, array)
