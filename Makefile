@@ -12,7 +12,7 @@ help: ## what can be made
 .venv/.installed: settings.ini setup.py constraints.txt
 	@echo "Setting up .venv (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@git rev-parse --git-dir >/dev/null 2>&1 && HOME=$(CURDIR)/.venv nbdev_install_hooks >/dev/null || true
 	@touch $@
 

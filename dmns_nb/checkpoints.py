@@ -14,19 +14,15 @@ from zipfile import ZipFile
 
 import torch
 
-from .checks import InputError
+from .checks import InputError, whole_file
 from .settings import Config
 from .splits import Split
 from .training import State
 
 # %% ../nbs/F_checkpoints.ipynb #c9cf4067
 def save_atomically(contents: dict, path):
-    "Write a file under another name, then rename it, so that it is never seen incomplete"
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
-    torch.save(contents, temporary)
-    os.replace(temporary, path)
+    "Write a file with `torch.save` that is never seen incomplete"
+    with whole_file(path) as name: torch.save(contents, name)
 
 # %% ../nbs/F_checkpoints.ipynb #89117c27
 def read_saved(path, kind: str) -> dict:
@@ -46,7 +42,8 @@ def read_saved(path, kind: str) -> dict:
 # %% ../nbs/F_checkpoints.ipynb #0e21aac5
 _parts = dict(
     run=dict(identity=dict, history=list, best_epoch=int, seconds=float, weights=dict),
-    checkpoint=dict(identity=dict, model=dict, optimizers=dict, random=dict, state=dict))
+    checkpoint=dict(identity=dict, model=dict, optimizers=dict, stepped=dict, random=dict,
+                    state=dict))
 
 def load_saved(path, kind: str) -> dict:
     "Read a saved run or checkpoint, and check its parts and its version"
@@ -66,7 +63,7 @@ def plain_settings(config: Config) -> dict:
 
 def config_from(plain: dict) -> Config:
     "Settings from the result of `plain_settings`"
-    return Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
+    return Config.unchecked(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
 
 def identity_of(split: Split, config: Config) -> dict:
     "What a checkpoint must share with the run that resumes it"
@@ -110,6 +107,7 @@ class Checkpoint:
         "Everything to save, as plain values and tensors"
         return dict(kind='checkpoint', identity=self.identity, model=self.model.state_dict(),
                     optimizers={k: o.state_dict() for k, o in self.optimizers.items()},
+                    stepped={k: len(o.state) for k, o in self.optimizers.items()},
                     random=random_state(self.device), state=dict(vars(self.state)))
 
     def save(self, path):
@@ -126,6 +124,7 @@ class Checkpoint:
         self.model.load_state_dict(saved['model'])
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(saved['optimizers'][name])
+            if len(optimizer.state) != saved['stepped'][name]: raise KeyError(name)
         for name, value in parts.items(): setattr(self.state, name, value)
         set_random_state(saved['random'], self.device)
 

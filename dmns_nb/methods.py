@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['subgraph_decoders', 'pair_decoders', 'samplers', 'make_encoder', 'make_decoder', 'make_uniform', 'make_generator',
-           'make_links', 'build', 'Training', 'fit', 'Run', 'check_weights', 'search']
+           'make_links', 'build', 'Training', 'run_loop', 'fit', 'Run', 'check_weights', 'check_history', 'search']
 
 # %% ../nbs/18_methods.ipynb #ad0c6869
 import os, time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -19,7 +20,7 @@ from torch import Tensor
 from .adversarial import KBGAN, GraphGAN, Prior, Table
 from .checkpoints import (Checkpoint, config_from, identity_of, load_saved,
                                  save_atomically)
-from .checks import InputError, own_randomness, pick_device
+from .checks import InputError, noted_signals, own_randomness, pick_device
 from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
@@ -34,7 +35,7 @@ from .samplers import DNS, MCNS, PNS, RandomPairs, Stock
 from .settings import Config
 from .splits import Split
 from .subgraphs import Balls, Features, Pool, SubgraphDecoder, Walks, one_direction
-from .training import (LinkLoader, State, epochs, progress, seen_graph,
+from .training import (LinkLoader, State, epochs, logged, progress, seen_graph,
                               stopping_questions, training_links)
 
 # %% ../nbs/18_methods.ipynb #d03dc36f
@@ -183,6 +184,20 @@ class Training:
         return final
 
 # %% ../nbs/18_methods.ipynb #f040143f
+def run_loop(loop, saver: Checkpoint, path, save_every: float, start: float):
+    "Train to the end; save a checkpoint at intervals, at the end, and if a signal asks to stop"
+    state, saved = saver.state, time.perf_counter()
+    with noted_signals() if path else nullcontext(()) as signals:
+        for _ in loop:
+            now = time.perf_counter()
+            state.seconds = now - start
+            if path and (signals or now - saved >= save_every):
+                saver.save(path)
+                saved = now
+            if signals:
+                raise KeyboardInterrupt(f'stopped after epoch {state.epoch}, saved in {path}')
+    if path: saver.save(path)
+
 def fit(
     split: Split,            # what to train on
     config: Config = None,   # settings; Config() when not given
@@ -191,6 +206,8 @@ def fit(
     device='auto',           # 'auto', 'cpu', 'cuda', 'cuda:1'
     quiet=None,              # True: no progress; False: print lines where no bar can be shown
     save_every=None,         # seconds between checkpoints; default: $DMNS_SAVE_EVERY, else 30
+    log=None,                # .csv file to write the loss of each epoch to
+    label='training',        # what the progress bar says
     **changes,               # settings to change
 ):                           # → Run
     "Train a link predictor"
@@ -202,13 +219,10 @@ def fit(
         state, identity = training.state, identity_of(split, config)
         saver = Checkpoint(training.model, training.optimizer, state, identity, device)
         saver.begin(checkpoint, resume)
-        start, saved = start - state.seconds, time.perf_counter()
-        for _ in progress(training, config.epochs, state.epoch, quiet):
-            state.seconds = time.perf_counter() - start
-            if checkpoint and time.perf_counter() - saved >= save_every:
-                saver.save(checkpoint)
-                saved = time.perf_counter()
-        if checkpoint: saver.save(checkpoint)
+        start -= state.seconds
+        loop = progress(training, config.epochs, state.epoch, quiet, label)
+        if log: loop = logged(loop, log)
+        run_loop(loop, saver, checkpoint, save_every, start)
         model = training.finish()
     seconds = time.perf_counter() - start if training.hidden is not None else state.seconds
     best_epoch = state.best_epoch or state.epoch   # without validation: the last
@@ -291,6 +305,7 @@ def score(self: Run, pairs) -> Tensor:
     "Scores of pairs of nodes, given by id or name, the query first"
     index = self.split.graph.index
     rows = torch.tensor([[index(v), index(u)] for v, u in pairs])
+    if not len(rows): raise InputError('no pairs are given')
     return self.score_rows(rows)[:, 0]
 
 @patch
@@ -298,6 +313,7 @@ def recommend(self: Run, node, k=10):
     "A table of the best predicted links of a node; `hidden` marks links of validation and test"
     import pandas as pd  # slow to import, and only needed here
     graph, v = self.split.graph, self.split.graph.index(node)
+    if type(k) is not int or k < 1: raise InputError(f'k must be a number of links, not {k!r}')
     scores = self.score_all(torch.tensor([v]))[0]
     scores[v] = scores[self.split.train_graph.neighbors(v)] = -torch.inf
     best = scores.topk(min(k, int(scores.isfinite().sum()))).indices
@@ -332,12 +348,17 @@ def save(self: Run, path, **origin):   # origin: names of files, see `save_run` 
 
 def check_weights(model: LinkPredictor, calibration: tuple):
     "Refuse weights and numbers that no training gives"
-    parts = *model.encoder.state_dict().values(), *model.decoder.state_dict().values()
+    parts = [x for x in model.state_dict().values() if isinstance(x, Tensor)]
     numbers = [*map(type, calibration)] in ([], [float, float])
     if not numbers or not all(x.isfinite().all() for x in (*parts, torch.tensor(calibration))):
         raise ValueError('not finite numbers')
     decoder = model.decoder
     if isinstance(decoder, PairTrees): decoder.trees.check(len(PairFeatures.names) + 2)
+
+def check_history(history: list, best_epoch: int):
+    "Refuse a history that no training gives"
+    if not 0 <= best_epoch <= len(history): raise ValueError('best_epoch')
+    if any([*map(type, epoch)] != [float, float] for epoch in history): raise ValueError('history')
 
 @patch(cls_method=True)
 def load(cls: Run, path, split: Split):
@@ -351,6 +372,7 @@ def load(cls: Run, path, split: Split):
         model, _ = build(split, config)
     calibration = saved.get('calibration', ())
     try:
+        check_history(saved['history'], saved['best_epoch'])
         model.load_state_dict(saved['weights'])
         check_weights(model, calibration)
     except (RuntimeError, KeyError, TypeError, AttributeError, ValueError) as e:

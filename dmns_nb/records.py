@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['bins', 'pack_ranks', 'unpack_ranks', 'peak_memory', 'versions', 'record', 'distance_shares', 'psi_histogram',
-           'density_slope', 'psi_shares', 'inspect', 'relevant_settings', 'key_of', 'read_record', 'Results']
+           'density_slope', 'psi_shares', 'inspect', 'relevant_settings', 'key_of', 'read_record', 'finished',
+           'append_whole', 'Results']
 
 # %% ../nbs/G_records.ipynb #78602252
-import fcntl, hashlib, json, os, platform, resource, sys
+import fcntl, hashlib, json, platform, resource, sys
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ from .closed_form import marginals, psi_probability
 from .dmns import Diffusion
 from .methods import Run
 from .positivity import psi_samples, single_step
-from .settings import Config, setting_fields
+from .settings import Config, unread_settings
 
 # %% ../nbs/G_records.ipynb #96b0452c
 def pack_ranks(ranks) -> str:
@@ -128,18 +129,11 @@ def inspect(run: Run, walks=4, queries=500) -> dict:
 
 # %% ../nbs/G_records.ipynb #a145bdbf
 _defaults = plain_settings(Config('dmns'))
-_of_the_generator = {'generated', 'generated_weight', 'fractions', 'level_weights', 'pool',
-                     'queries'}
 
 def relevant_settings(plain: dict) -> dict:
     "The settings that a method reads, with defaults for missing ones"
-    settings, unread = _defaults | plain, set()
-    group = lambda name: {k for k, (of, _) in setting_fields.items() if of == name}
-    if settings['decoder'] != 'trees': unread |= group('trees')
-    if 'dmns' not in settings['samplers']: unread |= group('diffusion') | _of_the_generator
-    rivals = {'twohop', 'mixgcf', 'ahns'} & {*settings['samplers']}
-    if not rivals: unread.add('hard_weight')
-    if 'ahns' not in rivals: unread.add('hardness')
+    settings = _defaults | plain
+    unread = unread_settings(settings)
     return {k: v for k, v in settings.items() if k not in unread}
 
 def key_of(dataset: str, split: str, plain: dict, grid: dict) -> str:
@@ -160,6 +154,25 @@ def read_record(line: bytes, where: str) -> dict:
         raise InputError(f'{where}: a record that lacks something; delete that line')
     return entry
 
+def finished(contents: bytes) -> int:
+    "Length of the contents without an unfinished last line"
+    start = contents.rfind(b'\n') + 1
+    try: json.loads(contents[start:] or b'?')
+    except (ValueError, RecursionError): return start
+    return len(contents)           # complete, and only its newline is missing
+
+def append_whole(f, size: int, line: bytes):
+    "Write a line after the first `size` bytes of a file; if that fails, leave only these"
+    f.truncate(size)
+    if size:
+        f.seek(size - 1)
+        if f.read(1) != b'\n': line = b'\n' + line
+    try:
+        while line: line = line[f.write(line):]     # a write can be short
+    except OSError as e:
+        f.truncate(size)
+        raise OSError(f'{f.name} could not be written: {e.strerror}') from e
+
 class Results:
     "The records in a folder"
     def __init__(self, folder='results'):
@@ -169,7 +182,8 @@ class Results:
         "All records, by key"
         found: dict = {}
         if not self.file.is_file(): return found
-        for number, line in enumerate(self.file.read_bytes().splitlines(), 1):
+        contents = self.file.read_bytes()
+        for number, line in enumerate(contents[:finished(contents)].splitlines(), 1):
             entry = read_record(line, f'{self.file}, line {number}')
             key = key_of(entry['dataset'], entry['split'], entry['config'], entry['grid'])
             found[key] = entry
@@ -179,9 +193,10 @@ class Results:
         "Append one record"
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps(entry, ensure_ascii=False, separators=(',', ':')) + '\n'
-        with open(self.file, 'a', encoding='utf-8') as f:
+        with open(self.file, 'a+b', buffering=0) as f:
             fcntl.flock(f, fcntl.LOCK_EX)
-            os.write(f.fileno(), line.encode())
+            f.seek(0)
+            append_whole(f, finished(f.read()), line.encode())
 
     @contextmanager
     def claim(self, key: str):

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['sampler_names', 'groups', 'setting_fields', 'methods', 'method_of_preset', 'presets', 'preset_methods', 'setting',
            'check_setting', 'Group', 'EncoderSettings', 'DecoderSettings', 'NegativeSettings', 'DiffusionSettings',
-           'TrainingSettings', 'TreeSettings', 'Config', 'check_together', 'parse_setting', 'settings_table']
+           'TrainingSettings', 'TreeSettings', 'unread_settings', 'Config', 'check_together', 'require_seed',
+           'require_read', 'parse_setting', 'settings_table']
 
 # %% ../nbs/E_settings.ipynb #2fa9f47a
 from dataclasses import dataclass, field, fields
@@ -227,15 +228,45 @@ presets = dict(
 _rates = dict(seal=dict(lr=1e-4), scaled=dict(lr=1e-4))   # the paper's appendix
 preset_methods = dict(paper=_rates, released=_rates)
 
+# %% ../nbs/E_settings.ipynb #5504daa9
+_of_the_generator = {'generated', 'generated_weight', 'fractions', 'level_weights', 'pool',
+                     'queries'}
+
+def unread_settings(settings: dict) -> set:
+    "Names of the settings that a run with these settings does not read"
+    group = lambda name: {k for k, (of, _) in setting_fields.items() if of == name}
+    encoder, decoder, samplers = settings['encoder'], settings['decoder'], {*settings['samplers']}
+    subgraphs = decoder in ('seal', 'scaled')
+    read_if = [
+        (group('trees'), decoder == 'trees'),
+        (group('diffusion') | _of_the_generator, 'dmns' in samplers),
+        ({'hard_weight'}, {'twohop', 'mixgcf', 'ahns'} & samplers),
+        ({'hardness'}, 'ahns' in samplers),
+        ({'correct_popularity'}, 'pns' in samplers),
+        ({'uniform_weight'}, {'uniform', 'graphgan'} & samplers),
+        ({'prior_weight'}, settings['prior']),
+        ({'node_labels', 'readout'}, subgraphs),
+        ({'val_candidates', 'val_among'}, not subgraphs),
+        ({'norm'}, encoder == 'gcn'),
+        ({'architecture', 'bias'}, encoder in ('gcn', 'gat', 'sage')),
+        ({'unit', 'dropout'}, encoder in ('gcn', 'gat', 'sage', 'features')),
+        ({'channels'}, encoder not in ('none', 'stock')),
+        (group('training') | {'fresh', 'uniform_weight'}, encoder != 'none')]
+    return {name for names, read in read_if if not read for name in names}
+
 # %% ../nbs/E_settings.ipynb #dd1a9652
 class Config:
     "All settings of a run: a preset, changed by a method, changed by what is given"
     def __init__(self, method=None, preset='default', seed=0, **given):
+        self._fill(method, preset, seed, **given)
+        require_read(self, given)
+
+    def _fill(self, method=None, preset='default', seed=0, **given):
         one_of('preset', preset, presets)
         if method is None: method = method_of_preset.get(preset, 'dmns')
         one_of('method', method, methods)
         for name in given: one_of('a setting', name, setting_fields)
-        if type(seed) is not int: raise InputError(f'seed must be a whole number, not {seed}')
+        require_seed(seed)
         self.method, self.preset, self.seed, self.given = method, preset, seed, given
         for name in ('encoder', 'decoder', 'samplers', 'variational', 'prior'):
             own = methods[method].get(name)
@@ -250,7 +281,8 @@ class Config:
         check_together(self)
 
     def __getattr__(self, name):
-        if name not in setting_fields: raise AttributeError(f'{name!r} is not a setting')
+        if name not in setting_fields or 'settings' not in vars(self):
+            raise AttributeError(f'{name!r} is not a setting')
         return getattr(self.settings[setting_fields[name][0]], name)
 
     def group(self, name: str) -> dict:
@@ -260,7 +292,16 @@ class Config:
     def replace(self, **changes):
         "The same settings with some of them changed"
         own = dict(method=self.method, preset=self.preset, seed=self.seed)
-        return Config(**(own | self.given | changes))
+        config = Config.unchecked(**(own | self.given | changes))
+        require_read(config, changes)
+        return config
+
+    @classmethod
+    def unchecked(cls, **settings):
+        "Settings of which some may be unread, such as all those of a saved run"
+        config = cls.__new__(cls)
+        config._fill(**settings)
+        return config
 
     def flat(self) -> dict:
         "Names and values of all settings"
@@ -298,6 +339,19 @@ def check_together(c: Config):
     if not c.chain and max(levels_of(c.T, c.fractions)) >= c.T:
         raise InputError(f'at step {c.T} of {c.T} there is nothing but noise: '
                          'take fractions below 1')
+
+def require_seed(seed, name='seed'):
+    "Refuse a seed that torch cannot take"
+    if type(seed) is not int: raise InputError(f'{name} must be a whole number, not {seed!r}')
+    if not 0 <= seed < 2**63: raise InputError(f'{name} must lie between 0 and 2**63 − 1')
+
+def require_read(c: Config, names):
+    "Refuse settings that are given and not read"
+    for name in names:
+        if name not in unread_settings(c.flat()): continue
+        readers = [m for m in methods if name not in unread_settings(Config(m).flat())]
+        only = f'; {name} is read by {", ".join(readers)} only' if len(readers) < 5 else ''
+        raise InputError(f'{c.method} does not read {name}: leave {name} out{only}')
 
 # %% ../nbs/E_settings.ipynb #680cb922
 def parse_setting(text: str) -> tuple:

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['stopping_kinds', 'training_links', 'Batch', 'LinkLoader', 'descend', 'train_step', 'seen_graph',
-           'validation_questions', 'validate', 'stopping_questions', 'State', 'epochs', 'progress']
+           'validation_questions', 'validate', 'stopping_questions', 'State', 'require_finite', 'epochs', 'progress',
+           'logged']
 
 # %% ../nbs/06_training.ipynb #e0eae851
 import sys, time
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from .checks import LiveCurve, can_show_progress, in_notebook, one_of, progress_bar
+from .checks import (InputError, LiveCurve, can_show_progress, in_notebook, one_of,
+                            progress_bar)
 from .graphs import Graph
 from .kernels import pair_keys
 from .predictor import LinkPredictor
@@ -174,6 +176,15 @@ class State:
             self.best, self.best_epoch = value, self.epoch
             self.weights = deepcopy(model.state_dict())
 
+# %% ../nbs/06_training.ipynb #2c7c7c35
+def require_finite(model: LinkPredictor):
+    "Refuse to go on with weights that are NaN or infinite"
+    for name, weight in model.named_parameters():
+        if weight.isfinite().all(): continue
+        part = name.split('.')[0].removesuffix('s')
+        raise InputError(f'training has diverged: weights of the {part} are no longer finite; '
+                         'lower lr, or diffusion_lr for dmns')
+
 # %% ../nbs/06_training.ipynb #3ea59afd
 def epochs(
     model: LinkPredictor,
@@ -194,6 +205,7 @@ def epochs(
         if state.epoch >= min_epochs and state.epoch - state.best_epoch > patience: return
         model.train()
         losses = [train_step(model, optimizer, batch) for batch in loader]
+        require_finite(model)
         value = validate(model.eval(), loader.inputs, questions, candidates, known)
         *losses, value = torch.stack([*losses, value]).tolist()   # once: a GPU has to be waited for
         per_link = len(loader.v) if model.reduction == 'sum' else 1
@@ -204,26 +216,40 @@ def epochs(
 
 # %% ../nbs/06_training.ipynb #a37199f0
 def progress(
-    loop,         # yields a state after each epoch
-    total: int,   # number of epochs
-    start=0,      # epochs done before
-    quiet=None,   # True: show nothing; None: a bar where one can be shown; False: else lines
+    loop,               # yields a state after each epoch
+    total: int,         # number of epochs
+    start=0,            # epochs done before
+    quiet=None,         # True: show nothing; None: a bar where one can be shown; False: else lines
+    label='training',   # what is being trained
 ):
     "The same loop with a progress bar, with live curves in a notebook, or with lines in a log file"
     if quiet or (quiet is None and not can_show_progress()):
         yield from loop
         return
     last, curve = time.perf_counter(), LiveCurve() if in_notebook() else None
-    with progress_bar(total=total, initial=start, desc='training') as bar:
+    with progress_bar(total=total, initial=start, desc=label) as bar:
         for state in loop:
             loss, value = state.history[-1]
-            text = dict(loss=f'{loss:.3f}', val_map=f'{value:.3f}', best=f'{state.best:.3f}')
-            bar.set_postfix(text, refresh=False)
+            text = f'loss {loss:.3f}'
+            if value == value:   # NaN: no links are hidden for validation
+                text += f', validation MAP {value:.3f}, best {state.best:.3f}'
+            bar.set_postfix_str(text, refresh=False)
             bar.update()
             if curve: curve.update(state.history)
             if bar.disable and time.perf_counter() - last > 10:
-                print(f'epoch {state.epoch}: loss {loss:.3f}, validation MAP {value:.3f}, '
-                      f'best {state.best:.3f}', file=sys.stderr, flush=True)
+                print(f'{label}, epoch {state.epoch}: {text}', file=sys.stderr, flush=True)
                 last = time.perf_counter()
             yield state
     if curve: curve.close()
+
+# %% ../nbs/06_training.ipynb #dc972116
+def logged(loop, path):
+    "The same loop; a line per epoch is written to a .csv file, also for epochs done before"
+    with open(path, 'w', encoding='utf-8') as f:
+        print('epoch,loss,validation', file=f)
+        written = 0
+        for state in loop:
+            for loss, value in state.history[written:]:
+                written += 1
+                print(written, f'{loss:.6g}', f'{value:.6g}', sep=',', file=f, flush=True)
+            yield state

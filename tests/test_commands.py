@@ -129,8 +129,9 @@ def test_settings_are_listed():
 
 def test_settings_are_set(tmp_path):
     synth_graph(num_nodes=400, seed=3).save(tmp_path/'toy.npz')
-    run('dmns_train', '--dataset', 'toy.npz', '--epochs', '2', '--quiet', '--json', 'r.json',
-        '--set', 'T=100', 'lr=.02', 'channels=64,32', 'popularity=false', cwd=tmp_path, check=True)
+    run('dmns_train', '--dataset', 'toy.npz', '--method', 'dmns', '--epochs', '2', '--quiet',
+        '--json', 'r.json', '--set', 'T=100', 'lr=.02', 'channels=64,32', 'popularity=false',
+        cwd=tmp_path, check=True)
     config = json.loads((tmp_path/'r.json').read_text())[0]['config']
     assert config['T'] == 100 and config['lr'] == .02 and config['epochs'] == 2
     assert config['channels'] == [64, 32] and config['popularity'] is False
@@ -179,11 +180,18 @@ def trained(tmp_path_factory):
     return folder
 
 
-ALL = 'runs/links-boosted-gcn-default-0-all.run'
-PART = 'runs/links-boosted-gcn-default-0.run'
+def saved(folder, ending):
+    "The name of the saved run that ends so"
+    [file] = (folder/'runs').glob(f'links-boosted-gcn-default-*-{ending}')
+    return f'runs/{file.name}'
 
 
-def predict(folder, *args, file=ALL): return run('dmns_predict', file, *args, cwd=folder)
+ALL, PART = '0-all.run', '0.run'
+
+
+def predict(folder, *args, file=ALL):
+    name = file if '/' in file else saved(folder, file)
+    return run('dmns_predict', name, *args, cwd=folder)
 
 
 def test_a_saved_run_predicts_the_same_without_training(trained):
@@ -250,9 +258,9 @@ def test_a_graph_that_has_changed_is_refused(trained, tmp_path, file):
     ('decoder.trees.excluded', 2**16), ('decoder.trees.threshold', torch.nan),
     ('decoder.trees.fitted', False), ('encoder.layers.0.linear.weight', torch.inf)])
 def test_a_tampered_run_is_refused(trained, tmp_path, name, value):
-    saved = torch.load(trained/ALL, weights_only=True)
-    saved['weights'][name].view(-1)[0] = value
-    torch.save(saved, trained/'runs'/'tampered.run')
+    parts = torch.load(trained/saved(trained, ALL), weights_only=True)
+    parts['weights'][name].view(-1)[0] = value
+    torch.save(parts, trained/'runs'/'tampered.run')
     done = predict(trained, '--nodes', 'bada', file='runs/tampered.run')
     assert done.returncode == 2 and 'do not fit its settings: train again' in done.stderr
 
@@ -264,12 +272,15 @@ def test_a_tampered_run_is_refused(trained, tmp_path, name, value):
     (['--pairs', 'none.csv'], 'there is no file none.csv'),
     (['--nodes', 'bada', '--top', '60'], 'must lie between 1 and 59, not 60'),
     (['--predictions', 'links.csv'], 'links.csv is an input: write to another file'),
-    (['--predictions', ALL], 'is an input: write to another file'),
+    (['--predictions', 'RUN'], 'is an input: write to another file'),
+    (['--predictions', 'p.csv', '--embeddings', 'p.csv'], 'p.csv is named for two outputs'),
+    (['--nodes'], '--nodes names no nodes'),
+    (['--nodes', 'bada', '--top', '-1'], 'must lie between 1 and 59, not -1'),
     (['--embeddings', 'features.csv'], 'features.csv is an input: write to another file'),
     (['--embeddings', 'h.txt'], "the ending of the embeddings cannot be '.txt'"),
     (['--predictions', 'none/p.csv'], 'there is no folder to write none/p.csv to')])
 def test_wrong_arguments_of_predict_are_one_line_and_exit_code_2(trained, args, message):
-    done = predict(trained, *args)
+    done = predict(trained, *(saved(trained, ALL) if arg == 'RUN' else arg for arg in args))
     assert done.returncode == 2 and done.stderr.startswith('dmns_predict: ')
     assert message in done.stderr and done.stderr.count('\n') == 1
     assert (trained/'links.csv').read_text().startswith('bada,')
@@ -293,3 +304,161 @@ def test_a_graph_of_34_nodes(tmp_path):
                '--predict', '3', '--quiet', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert 'predicted links are in predictions.csv' in done.stdout, done.stderr
+
+
+@pytest.fixture
+def toy(tmp_path):
+    "A folder with a table of links"
+    links = [f'{v},{u}' for v, u in synth_graph(60).links.tolist()]
+    (tmp_path/'links.csv').write_text('\n'.join(links) + '\n')
+    return tmp_path
+
+
+SHORT = ['dmns_train', '--method', 'gcn', '--preset', 'compact', '--quiet']
+
+
+def trained_runs(folder, *more):
+    done = run(*SHORT, '--out', str(folder/'runs'), *more, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return {file.name for file in (folder/'runs').glob('*.run')}
+
+
+def test_other_graphs_and_settings_do_not_replace_a_run(toy):
+    (toy/'other').mkdir()
+    lines = (toy/'links.csv').read_text().splitlines()[:-3]
+    (toy/'other'/'links.csv').write_text('\n'.join(lines) + '\n')
+    links, other = ['--dataset', 'links.csv', '--epochs', '1'], ['--dataset', 'other/links.csv']
+    other += ['--epochs', '1']
+    first = trained_runs(toy, *links)
+    for count, more in enumerate((other, [*links, '--lr', '.1'], [*links, '--split-seed', '5']), 2):
+        assert len(trained_runs(toy, *more)) == count
+    same = trained_runs(toy, *links)
+    assert len(same) == 4 and first <= same
+
+
+def test_a_saved_split_can_be_used_again(toy):
+    more = ['--dataset', 'links.csv', '--epochs', '1']
+    trained_runs(toy, *more, '--json', 'a.json', '--split-seed', '7', '--candidates', '5')
+    [split] = (toy/'runs').glob('*.split.npz')
+    run(*SHORT, *more, '--json', 'b.json', '--split', str(split), cwd=toy, check=True)
+    first, again = (json.loads((toy/f'{name}.json').read_text())[0] for name in 'ab')
+    assert first['metrics'] == again['metrics']
+
+
+@pytest.mark.parametrize('option', ['--json', '--predictions', '--embeddings', '--log'])
+def test_no_output_replaces_an_input(toy, option):
+    before = (toy/'links.csv').read_text()
+    done = run(*SHORT, '--dataset', 'links.csv', '--predict', '1', '--epochs', '1', option,
+               './links.csv', cwd=toy)
+    assert done.returncode == 2 and (toy/'links.csv').read_text() == before
+    assert done.stderr == 'dmns_train: ./links.csv is an input: write to another file\n'
+
+
+@pytest.mark.parametrize('command, option', [
+    (SHORT, '--json'), (SHORT, '--log'), (SHORT, '--out'), (SHORT, '--embeddings'),
+    (['dmns_bench'], '--json'), (['dmns_demo'], '--out'),
+    (['dmns_reproduce', 'psi'], '--results'), (['dmns_reproduce'], '--figures')])
+def test_what_cannot_be_written_is_refused_before_training(command, option, tmp_path):
+    name = '/proc/none' + {'--embeddings': '.npz', '--log': '.csv'}.get(option, '.png')
+    done = run(*command, option, name, cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == '', done.stdout
+    assert f'{name} cannot be written' in done.stderr and done.stderr.count('\n') == 1
+
+
+def full_disk():
+    "For a child process: files cannot grow beyond 20 KB"
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(toy):
+    command = [*SHORT, '--dataset', 'links.csv', '--epochs', '3', '--out', 'runs']
+    run(*command, cwd=toy, check=True)
+    before = {file.name: file.read_bytes() for file in (toy/'runs').iterdir()}
+    done = run(*command, cwd=toy, preexec_fn=full_disk)
+    assert done.returncode == 2 and done.stderr.count('\n') == 1
+    assert 'could not be written' in done.stderr and 'Traceback' not in done.stderr
+    assert {file.name: file.read_bytes() for file in (toy/'runs').iterdir()} == before
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_a_checkpoint_and_says_how_to_resume(toy, number):
+    command = [*SHORT, '--dataset', 'links.csv', '--out', 'runs', '--epochs', '100000',
+               '--set', 'patience=100000', 'min_epochs=100000']
+    process = subprocess.Popen([*command, '--log', 'log.csv'], cwd=toy, text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.time() + 120
+    while not (toy/'log.csv').exists() or (toy/'log.csv').read_text().count('\n') < 4:
+        assert time.time() < deadline
+        time.sleep(.05)
+    process.send_signal(number)
+    assert process.wait(60) == 130
+    said = process.stderr.read()
+    assert said.startswith('dmns_train: stopped after epoch ') and said.count('\n') == 1
+    assert said.endswith('--resume added to the same command continues\n')
+    [file] = (toy/'runs').iterdir()
+    state = torch.load(file, weights_only=True)['state']
+    assert f'stopped after epoch {state["epoch"]}, saved in runs/{file.name}' in said
+
+
+def test_nothing_to_resume_is_said(toy):
+    done = run(*SHORT, '--dataset', 'links.csv', '--epochs', '1', '--out', 'runs', '--resume',
+               cwd=toy)
+    assert done.returncode == 0 and 'nothing to continue' in done.stdout
+
+
+def test_an_ascii_terminal_shows_every_command(tmp_path):
+    env = {**os.environ, 'PYTHONIOENCODING': 'ascii'}
+    (tmp_path/'Größe.csv').write_text(''.join(
+        f'é{v},é{u}\n' for v, u in synth_graph(60).links.tolist()))
+    train = [*SHORT, '--dataset', 'Größe.csv', '--epochs', '1', '--seeds', '2', '--out', 'r']
+    for command in (train, ['dmns_train', '--help'], ['dmns_train', '--settings'],
+                    ['dmns_demo', '--epochs', '1', '--out', 'd.png'],
+                    ['dmns_reproduce', '--list'], ['dmns_reproduce', 'table2', '--dry-run']):
+        done = run(*command, cwd=tmp_path, env=env)
+        assert done.returncode == 0 and done.stdout.isascii(), (command, done.stderr)
+    [file] = (tmp_path/'r').glob('*-0.run')
+    done = run('dmns_predict', str(file), '--nodes', 'é1', cwd=tmp_path, env=env)
+    assert done.returncode == 0 and '?1' in done.stdout, done.stderr
+    done = run('dmns_predict', str(file), '--nodes', 'è1', cwd=tmp_path, env=env)
+    assert done.returncode == 2 and 'Traceback' not in done.stderr
+
+
+def test_names_do_not_control_the_terminal(tmp_path):
+    escape = '\x1b[2J'
+    name = f'a{escape}b.csv'
+    (tmp_path/name).write_text(''.join(
+        f'{escape}{v},{escape}{u}\n' for v, u in synth_graph(60).links.tolist()))
+    done = run(*SHORT, '--dataset', name, '--epochs', '1', '--out', 'r', cwd=tmp_path)
+    assert done.returncode == 0 and '\x1b' not in done.stdout + done.stderr, done.stderr
+    [file] = (tmp_path/'r').glob('*-0.run')
+    for node in (f'{escape}1', f'{escape}x'):
+        done = run('dmns_predict', str(file), '--nodes', node, cwd=tmp_path)
+        assert '\x1b' not in done.stdout + done.stderr and '\\x1b[2J' in done.stdout + done.stderr
+
+
+def test_no_warning_is_an_error(toy):
+    for method in ('boosted', 'dmns', 'seal'):
+        done = run(sys.executable, '-W', 'error', '-m', 'dmns_nb', 'train', '--dataset',
+                   'links.csv', '--method', method, '--epochs', '1', '--quiet', cwd=toy)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize('name, lines, more, help', [
+    ('ten', [f'{v},{v + 1}' for v in range(9)], [], '--num-val'),
+    ('star', [f'0,{v}' for v in range(1, 40)], [], '--candidates'),
+    ('complete', [f'{v},{u}' for v in range(12) for u in range(v)], [], '--candidates'),
+    ('ten', [f'{v},{v + 1}' for v in range(9)],
+     ['--num-val', '.2', '--num-test', '.2', '--candidates', '3'], None)])
+def test_small_and_full_graphs(tmp_path, name, lines, more, help):
+    (tmp_path/f'{name}.csv').write_text('\n'.join(lines) + '\n')
+    done = run(*SHORT, '--dataset', f'{name}.csv', '--epochs', '1', *more, cwd=tmp_path)
+    assert done.returncode == (2 if help else 0), done.stderr
+    if help: assert help in done.stderr and done.stderr.count('\n') == 1
+
+
+def test_the_version():
+    from dmns_nb import __version__
+    for command in (['dmns_train'], ['dmns_predict'], [sys.executable, '-m', 'dmns_nb'],
+                    [sys.executable, '-m', 'dmns_nb', 'bench']):
+        assert run(*command, '--version', check=True).stdout == f'dmns_nb {__version__}\n'

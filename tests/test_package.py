@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT/'tools'))
 import book  # noqa: E402
 
 TOOLS = ('nbdev', 'execnb', 'ghapi', 'nbconvert', 'pytest', 'hypothesis', 'mypy')
+BOOK = ('matplotlib', 'ipywidgets')
 PIP = [sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check']
 
 
@@ -80,10 +81,12 @@ def test_what_the_wheel_says_of_itself(wheel):
     assert 'Programming Language :: Python :: 3.11' in classifiers
     assert 'Development Status :: 3 - Alpha' in classifiers
     assert not any(c.startswith('License ::') for c in classifiers)   # the expression says it
-    assert meta.get_all('Provides-Extra') == ['dev']
+    assert meta.get_all('Provides-Extra') == ['book', 'dev']
     plain = [r for r in meta.get_all('Requires-Dist') if 'extra ==' not in r]
     assert any(r.startswith('torch') for r in plain)
-    assert not any(re.match(tool, r) for r in plain for tool in TOOLS)
+    assert not any(re.match(tool, r) for r in plain for tool in (*TOOLS, *BOOK))
+    extra = [r for r in meta.get_all('Requires-Dist') if r.endswith('extra == "book"')]
+    assert {re.match(r'\w+', r).group() for r in extra} == {*BOOK, 'jupyterlab'}
     assert '](nbs/' not in meta.get_payload()   # links that PyPI could not follow
 
 
@@ -104,6 +107,32 @@ def test_it_trains_in_an_empty_folder(installed, tmp_path):
     assert done.stdout.startswith('debian: 3,515 nodes') and 'MAP' in done.stdout
     assert done.stderr == ''
     assert not list(tmp_path.iterdir())
+
+
+def test_training_needs_nothing_of_the_book(installed, tmp_path):
+    code = ('import sys\n'
+            f'for name in {BOOK}: sys.modules[name] = None    # as if it were not installed\n'
+            'from dmns_nb.commands import dmns_demo, dmns_train\n'
+            "dmns_train('debian', epochs=1, predict=1, quiet=True)\n"
+            'try: dmns_demo(epochs=1)\n'
+            'except SystemExit as e: print(e.code)\n')
+    done = installed(sys.executable, '-c', code, folder=tmp_path)
+    assert 'predicted links are in' in done.stdout and done.stdout.endswith('\n2\n')
+    message = "matplotlib is not installed: run pip install 'dmns_nb[book]'"
+    assert done.stderr == f'dmns_demo: {message}\n'
+
+
+def test_a_tag_is_built_and_published_without_a_stored_token():
+    import yaml
+    flow = yaml.safe_load((ROOT/'.github'/'workflows'/'publish.yml').read_text())
+    build, publish = flow['jobs']['build'], flow['jobs']['publish']
+    assert flow[True] == {'push': {'tags': ['v*']}}      # YAML reads on as True
+    assert publish['permissions'] == {'id-token': 'write'} and publish['needs'] == 'build'
+    assert publish['steps'][-1]['uses'].startswith('pypa/gh-action-pypi-publish@')
+    [check] = [step['run'] for step in build['steps'] if 'settings.ini' in step.get('run', '')]
+    for tag, code in ((f"v{facts()['version']}", 0), ('v9.9.9', 1)):
+        env = {**os.environ, 'GITHUB_REF_NAME': tag}
+        assert subprocess.run(['bash', '-e', '-c', check], cwd=ROOT, env=env).returncode == code
 
 
 def test_python_m_lists_the_commands(installed, tmp_path, capsys, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dmns_nb.generator import Generator
 from dmns_nb.graphs import synth_graph
 from dmns_nb.methods import Training, fit
 from dmns_nb.settings import Config, methods
@@ -18,7 +19,8 @@ ORDER = '''checks link_tables feature_tables files kernels drawing trees
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs pairs pair_decoders
     settings checkpoints methods
-    predict records scale processes experiments tables figures commands pages
+    candidates predict runs records scale processes experiments tables figures
+    terminal demo commands pages
     __main__ __init__'''.split()
 
 
@@ -60,7 +62,8 @@ def test_nothing_is_imported_while_fit_runs():
         torch.set_num_threads(1)
         split = split_links(synth_graph())
         before = {name for name in sys.modules if name.startswith('dmns_nb')}
-        for method in methods: fit(split, Config(method, epochs=1, channels=(8, 8)))
+        config = Config('dmns', epochs=1, channels=(8, 8))
+        for method in methods: fit(split, config, method=method)
         print(*({n for n in sys.modules if n.startswith('dmns_nb')} - before))'''
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ''
@@ -84,7 +87,7 @@ def killed_after(epochs, monkeypatch):
 def test_resuming_at_every_epoch_gives_the_uninterrupted_result(method, tmp_path, monkeypatch):
     torch.set_num_threads(1)
     split = split_links(synth_graph(60, seed=2), num_val=.1, num_test=.1)
-    config = Config(method, epochs=4, patience=2, channels=(8, 8))
+    config = Config('dmns', epochs=4, patience=2, channels=(8, 8)).replace(method=method)
     whole = fit(split, config)
     for epoch in range(1, 4):
         path = tmp_path/f'{epoch}.checkpoint'
@@ -94,3 +97,23 @@ def test_resuming_at_every_epoch_gives_the_uninterrupted_result(method, tmp_path
         resumed = fit(split, config, path, resume=True)
         assert resumed.history == whole.history and resumed.best_epoch == whole.best_epoch
         assert torch.equal(resumed.score_rows(split.test), whole.score_rows(split.test))
+
+
+def test_a_generator_can_be_saved_and_moved():
+    torch.manual_seed(0)
+    graph, z = synth_graph(), torch.randn(120, 8)
+    make = lambda: Generator(graph.edge_index, graph.num_nodes, channels=8)
+    trained, other = make(), make()
+    trained.step(z)
+    other.load_state_dict(trained.state_dict())
+    assert other.started
+    drawn = []
+    for generator in (trained, other):
+        torch.manual_seed(1)
+        generator.queries = torch.arange(120)
+        drawn.append(generator(z))
+    assert torch.equal(drawn[0][0], drawn[1][0]) and torch.equal(drawn[0][1], drawn[1][1])
+    moved = other.to('meta')          # a device that every machine has
+    assert moved is other
+    tensors = [*other.parameters(), *other.buffers()]
+    assert tensors and all(tensor.is_meta for tensor in tensors)
