@@ -183,9 +183,9 @@ def draw_levels(
 # %% ../nbs/12_closed_form.ipynb #11354ba1
 def laws_of(composed: dict) -> dict:   # level → mean and variance, one row per query node
     "The law at each level, from the composed steps"
-    laws, var = {}, None
+    laws, mean, var = {}, None, None
     for t, (F, G, S2) in composed.items():
-        mean = G if var is None else torch.addcmul(G, F, mean)
+        mean = G if mean is None else torch.addcmul(G, F, mean)
         var = torch.addcmul(S2, F, F if var is None else F*var)
         laws[t] = mean, var
     return laws

@@ -76,7 +76,10 @@ struct Hooks final : at::CUDAHooksInterface {
     static at::Generator g = at::make_generator<Gen>(); return g; }
   at::Generator getNewGenerator(DeviceIndex) const override { return at::make_generator<Gen>(); }
 };
-namespace at { using FakeHooks = Hooks; C10_REGISTER_CLASS(CUDAHooksRegistry, CUDAHooks, FakeHooks) }
+namespace at {
+  using FakeHooks = Hooks;
+  C10_REGISTER_CLASS(CUDAHooksRegistry, CUDAHooks, FakeHooks)
+}
 namespace c10::impl { using FakeGuard = Guard; C10_REGISTER_GUARD_IMPL(CUDA, FakeGuard) }
 '''
 
@@ -93,8 +96,9 @@ def load_library():
         part = folder/f'{library.stem}.{threading.get_native_id()}'
         headers = f'-I{root}/include', f'-I{root}/include/torch/csrc/api/include'
         links = f'-L{root}/lib', f'-Wl,-rpath,{root}/lib', '-ltorch_cpu', '-lc10'
-        subprocess.run([shutil.which('g++'), '-std=c++20', '-fPIC', '-shared', *headers, '-x', 'c++',
-                        '-', '-o', part, *links], input=CPP, text=True, check=True)
+        options = '-std=c++20', '-fPIC', '-shared', *headers
+        subprocess.run([shutil.which('g++'), *options, '-x', 'c++', '-', '-o', part, *links],
+                       input=CPP, text=True, check=True)
         part.rename(library)
     ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 

@@ -17,11 +17,12 @@ HERE = Path(__file__).resolve()
 POINTS = dict(generated='points', generated_weight=.02)
 VARIANTS = {
     **{m: dict(method=m) for m in (
-        'boosted', 'pairs', 'dmns', 'gcn', 'gvae', 'arvga', 'pns', 'dns', 'mcns', 'twohop', 'mixgcf',
-        'ahns', 'graphgan', 'kbgan', 'seal', 'scaled', 'pyg')},
+        'boosted', 'pairs', 'dmns', 'gcn', 'gvae', 'arvga', 'pns', 'dns', 'mcns', 'twohop',
+        'mixgcf', 'ahns', 'graphgan', 'kbgan', 'seal', 'scaled', 'pyg')},
     'gat': dict(method='gcn', encoder='gat'), 'sage': dict(method='gcn', encoder='sage'),
     'batches': dict(batch_size=60), 'fixed negatives': dict(method='gcn', fresh=False),
-    'fixed candidates': dict(method='dns', fresh=False), 'fixed pns': dict(method='pns', fresh=False),
+    'fixed candidates': dict(method='dns', fresh=False),
+    'fixed pns': dict(method='pns', fresh=False),
     'seal, batches': dict(method='seal', batch_size=60),
     'common neighbours': dict(method='gcn', decoder='neighbors'),
     'distances': dict(method='gcn', decoder='distances'),
