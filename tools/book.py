@@ -113,8 +113,9 @@ def dress(path):
 # ---- outputs
 
 def stamp(nb):
-    "A checksum of the code and its outputs"
-    made = [(c.source, c.outputs) for c in nb.cells if c.cell_type == 'code']
+    "A checksum of the code and its outputs, without the cell that all notebooks share"
+    own = (c for c in nb.cells if c.cell_type == 'code' and c.id != 'install')
+    made = [(c.source, c.outputs) for c in own]
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
 
 
