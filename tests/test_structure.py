@@ -1,5 +1,7 @@
 "The shape of the package: imports go one way, training imports nothing, resuming is exact."
 import ast
+import itertools
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from dmns_nb.graphs import synth_graph
 from dmns_nb.methods import Training, fit
 from dmns_nb.settings import Config, methods
 from dmns_nb.splits import split_links
+from dmns_nb.training import State, progress
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = '''checks link_tables feature_tables files kernels drawing trees
@@ -117,3 +120,14 @@ def test_a_generator_can_be_saved_and_moved():
     assert moved is other
     tensors = [*other.parameters(), *other.buffers()]
     assert tensors and all(tensor.is_meta for tensor in tensors)
+
+
+def test_progress_without_validation_shows_the_loss_only(monkeypatch, capsys):
+    clock = itertools.count(step=11)
+    monkeypatch.setattr('time.perf_counter', lambda: next(clock))
+    monkeypatch.setattr('dmns_nb.checks.can_show_progress', lambda: False)
+    states = [State(epoch=1, history=[(1., math.nan)]), State(epoch=2, history=[(1., .5)])]
+    for _ in progress(states, 2, quiet=False, label='seed 2 of 5'): pass
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == 'seed 2 of 5, epoch 1: loss 1.000'
+    assert second.startswith('seed 2 of 5, epoch 2: loss 1.000, validation MAP 0.500')
