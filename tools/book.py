@@ -73,7 +73,7 @@ def install():
 try: import {s['lib_name']}
 except ModuleNotFoundError:
     print('Installing {s['lib_name']} {s['version']} ...')
-    %pip install --quiet {s['lib_name']}=={s['version']}''', id='install')
+    %pip install --quiet '{s['lib_name']}[book]=={s['version']}\'''', id='install')
 
 
 def links(path):
