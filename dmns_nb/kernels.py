@@ -198,7 +198,7 @@ def index_gaps(self: KnownLinks):
     "Sort v·n + c_i − i over all nodes v, for `draw_by_rank`; refuse a node that has no negative"
     n, nodes = self.num_nodes, torch.arange(self.num_nodes, device=self.keys.device)
     v, u = self.keys//n, self.keys%n
-    barred = torch.cat([v*n + u, u*n + v, nodes*(n + 1)]).unique()   # links and the nodes themselves
+    barred = torch.cat([v*n + u, u*n + v, nodes*(n + 1)]).unique()   # links, and each node itself
     row = barred//n
     count = torch.bincount(row, minlength=n)
     if (full := (count == n).nonzero()).numel(): _refuse_hub(full[0])

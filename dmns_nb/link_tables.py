@@ -47,7 +47,8 @@ class TableStream(io.RawIOBase):
         data = self.last + bytes(buffer[:count])
         self.padded, self.last = self.padded or has_padded_number(data), data[-2:]
         self.unpacked += count
-        if self.unpacked > max(max_unpacked, 100*self.size): raise ValueError('it unpacks to too much')
+        if self.unpacked > max(max_unpacked, 100*self.size):
+            raise ValueError('it unpacks to too much')
         self.bar.update(self.raw.tell() - self.bar.n)
         return count
 

@@ -150,7 +150,8 @@ def stopping_questions(
     if among == 'random' or not len(split.val): return validation_questions(split, candidates)
     if among == 'all': return sample_questions(split.val[:, :2], most)
     protocol = 'heart' if among == 'heart' else 'halves'
-    return harden(replace(split, graph=seen_graph(split), test=split.val[:0]), protocol=protocol).val
+    seen = replace(split, graph=seen_graph(split), test=split.val[:0])
+    return harden(seen, protocol=protocol).val
 
 # %% ../nbs/06_training.ipynb #168d74da
 @dataclass
