@@ -17,7 +17,7 @@ ORDER = '''checks files kernels drawing trees
     graphs released saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs pairs pair_decoders
-    settings checkpoints methods
+    settings checkpoints minibatch methods
     predict records scale processes experiments tables figures commands pages
     __main__ __init__'''.split()
 
