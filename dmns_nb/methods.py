@@ -20,11 +20,12 @@ from .adversarial import KBGAN, GraphGAN, Prior, Table
 from .checkpoints import (Checkpoint, config_from, identity_of, load_saved,
                                  save_atomically)
 from .checks import InputError, own_randomness, pick_device
+from .disk import DiskGraph
 from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
 from .minibatch import (SIGN, RowDot, RowEncoder, check_rows, in_minibatches,
-                               row_loader, row_samplers)
+                               row_loader, row_samplers, score_questions)
 from .negatives import generate
 from .pairs import (NoEncoder, PairFeatures, PairTrees, hide_links,
                            learn_trees)
@@ -146,6 +147,9 @@ class Training:
     ):
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
         if in_minibatches(config): check_rows(config, self.device)
+        elif isinstance(split.graph, DiskGraph):
+            raise InputError("a graph in a folder is trained in mini-batches: set encoder='sign' or "
+                             'num_neighbors, and batch_size')
         torch.manual_seed(config.seed)
         trees = config.decoder == 'trees'
         split, self.hidden = hide_links(split, config.hidden_share) if trees else (split, None)
@@ -276,6 +280,8 @@ class Run:
     @torch.no_grad()
     def score_rows(self, rows: Tensor) -> Tensor:
         "Scores of the answer and of the candidates in each row"
+        if isinstance(self.split.graph, DiskGraph):   # encode only the nodes of the questions
+            return score_questions(self.model.eval(), self.split.graph, rows)
         return self.bound_score(rows[:, :1], rows[:, 1:])
 
     @property

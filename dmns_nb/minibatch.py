@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['row_samplers', 'sample_neighbors', 'local_ids', 'layer_matrix', 'feature_rows', 'neighborhoods', 'projection',
-           'propagate', 'SIGN', 'RowEncoder', 'RowDot', 'RowUniform', 'RowGenerator', 'RowLoader', 'in_minibatches',
-           'check_rows', 'row_loader']
+           'chunks_of', 'propagate', 'SIGN', 'RowEncoder', 'RowDot', 'RowUniform', 'RowGenerator', 'RowLoader',
+           'in_minibatches', 'check_rows', 'row_loader', 'score_questions']
 
-# %% ../nbs/X_minibatch.ipynb #ac8f43fe
+# %% ../nbs/X_minibatch.ipynb #25ca7a01
 from functools import lru_cache
 from math import ceil
 
@@ -28,7 +28,7 @@ from .ranking import sample_questions
 from .settings import Config
 from .training import Batch
 
-# %% ../nbs/X_minibatch.ipynb #7d6db6e9
+# %% ../nbs/X_minibatch.ipynb #a54595fd
 def sample_neighbors(
     adjacency,    # neighbours in CSR form: col, first, degree
     v: Tensor,    # nodes
@@ -36,14 +36,17 @@ def sample_neighbors(
 ) -> tuple:       # position in v, neighbour, and number of links it stands for; one row per draw
     "Draw up to k neighbours of each node"
     degree, first = adjacency.degree[v].long(), adjacency.first[v]
-    count = degree.clamp(max=k) if k else degree
+    if not k:
+        group, index = ranges(first, degree)
+        return group, adjacency.col[index].long(), torch.ones(len(group))
+    count = degree.clamp(max=k)
     group, part = ranges(torch.zeros_like(count), count)
     links = degree[group]/count[group].double()
     offset = ((part + torch.rand(len(part), dtype=torch.float64))*links).long()
     offset = offset.clamp(max=degree[group] - 1)
     return group, adjacency.col[first[group] + offset].long(), links.float()
 
-# %% ../nbs/X_minibatch.ipynb #2e1eb6f7
+# %% ../nbs/X_minibatch.ipynb #f61dd680
 def local_ids(nodes: Tensor, ids: Tensor) -> Tensor:
     "Positions of node ids in `nodes`, which is sorted and contains them"
     return torch.searchsorted(nodes, ids)
@@ -64,7 +67,7 @@ def layer_matrix(
                                      (len(nodes), len(columns)), check_invariants=False)
     return columns, matrix.coalesce().to_sparse_csr()
 
-# %% ../nbs/X_minibatch.ipynb #68a8f1cc
+# %% ../nbs/X_minibatch.ipynb #e9272631
 def feature_rows(x: Tensor, nodes: Tensor):
     "Features of some nodes, as the first layer takes them"
     if not x.is_sparse_csr: return x[nodes].float()
@@ -83,11 +86,17 @@ def neighborhoods(graph, nodes: Tensor, num_neighbors: tuple, norm: str) -> tupl
         matrices.insert(0, SparseMatrix(matrix))
     return feature_rows(graph.features, nodes), matrices
 
-# %% ../nbs/X_minibatch.ipynb #dd004e82
+# %% ../nbs/X_minibatch.ipynb #fa066677
 def projection(in_channels: int, out_channels: int) -> Tensor:
     "A random matrix that keeps inner products on average; always the same"
     generator = torch.Generator().manual_seed(0)
     return torch.randn(in_channels, out_channels, generator=generator)/out_channels**.5
+
+def chunks_of(degree: Tensor, links: int) -> list:
+    "All nodes, in chunks of about so many links and of at most an eighth as many nodes"
+    work = (degree + 8).cumsum(0)
+    ends = torch.searchsorted(work, torch.arange(links, int(work[-1]) + links, links))
+    return [nodes for nodes in torch.arange(len(degree)).tensor_split(ends) if len(nodes)]
 
 @torch.no_grad()
 def propagate(
@@ -95,10 +104,10 @@ def propagate(
     hops=2, norm='sym',      # how often to average, and how
     projected=128,           # number of features, if there are more
     out=None,                # where to write the result, such as a memory-mapped tensor
-    chunk=2**13,             # nodes computed at a time
+    chunk=2**17,             # links averaged at a time
 ) -> Tensor:
     "Features and their averages over neighbourhoods, side by side, eq. (X.1)"
-    x, chunks = graph.features, torch.arange(graph.num_nodes).split(chunk)
+    x, chunks = graph.features, chunks_of(graph.adjacency.degree, chunk)
     matrix = projection(x.shape[1], projected) if x.shape[1] > projected else None
     width = min(x.shape[1], projected)
     if out is None: out = torch.empty(graph.num_nodes, (hops + 1)*width)
@@ -114,7 +123,7 @@ def propagate(
             out[nodes[0]:nodes[-1] + 1, start:start + width] = rows.to(out.dtype)
     return out
 
-# %% ../nbs/X_minibatch.ipynb #0f84b2db
+# %% ../nbs/X_minibatch.ipynb #1d877987
 @lru_cache(maxsize=1)
 def _rows_of(graph, hops, norm, projected):
     "The result of `propagate`, kept for the next call"
@@ -147,7 +156,7 @@ class SIGN(nn.Module):
             x = layer(x)
         return Embeddings(x if self.unit == 'none' else unit_length(x))
 
-# %% ../nbs/X_minibatch.ipynb #abc422ae
+# %% ../nbs/X_minibatch.ipynb #ec1e2704
 class RowEncoder(nn.Module):
     "Encode some nodes of a graph"
     def __init__(self, encoder, num_neighbors=()):
@@ -172,7 +181,7 @@ class RowDot(Dot):
         bias = torch.zeros_like(bias) if self.weight is None else self.weight*bias
         return DotScore(self.temperature, emb.h, self.temperature**.5*emb.h, bias - offset)
 
-# %% ../nbs/X_minibatch.ipynb #f3335c3b
+# %% ../nbs/X_minibatch.ipynb #472a7f71
 class RowUniform(NegativeSampler):
     "One uniform node per link"
     def __init__(self, num_nodes: int, weight=1.):
@@ -188,7 +197,7 @@ class RowUniform(NegativeSampler):
         "One negative for each link of the batch"
         return [Nodes(batch.v, local_ids(batch.inputs[0], self.drawn), self.weight)]
 
-# %% ../nbs/X_minibatch.ipynb #bf2254a1
+# %% ../nbs/X_minibatch.ipynb #c06816c3
 class RowGenerator(NegativeSampler):
     "The negatives of DMNS for the links of a mini-batch"
     def __init__(self,
@@ -221,7 +230,7 @@ class RowGenerator(NegativeSampler):
         self.candidates = torch.randint(self.graph.num_nodes, (size,))
         return [self.drawn, self.candidates]
 
-# %% ../nbs/X_minibatch.ipynb #b8970d72
+# %% ../nbs/X_minibatch.ipynb #f70c32f2
 @patch
 def moments(self: RowGenerator, h: Tensor, nodes: Tensor) -> tuple:
     "Estimated moments of the neighbours of each query, M₁ and M₂ of eq. (12.5)"
@@ -239,7 +248,7 @@ def step(self: RowGenerator, h: Tensor, batch, score=None):
     loss = lambda: exact_diffusion_loss(self.denoiser, query, moments, self.schedule)
     train_diffusion(self.denoiser, loss, self.diffusion_steps, optimizer=self.optimizer)
 
-# %% ../nbs/X_minibatch.ipynb #8d5bf0fd
+# %% ../nbs/X_minibatch.ipynb #d031a114
 @patch
 def unlinked(self: RowGenerator, v: Tensor, tries=3) -> Tensor:   # entries of self.candidates
     "Draw `pool` candidates for each node of v; those linked to it are drawn again"
@@ -273,7 +282,7 @@ def sample(self: RowGenerator, h: Tensor, batch, score=None) -> list:
     picked = pick_levels(h, candidates, law_vectors(laws, self.levels), row, chance)
     return [Nodes(v, u, w) for u, w in zip(picked, weights)]
 
-# %% ../nbs/X_minibatch.ipynb #c69177b7
+# %% ../nbs/X_minibatch.ipynb #f309935f
 class RowLoader:
     "Batches of links that encode only the nodes they need"
     def __init__(self,
@@ -303,9 +312,10 @@ class RowLoader:
     def __iter__(self):
         "The batches of an epoch"
         if self.world > 1: torch.manual_seed(int(torch.randint(2**48, ())) + self.rank)
+        if hasattr(self.graph, 'release'): self.graph.release()   # of a graph in a folder
         for _ in range(self.steps): yield self.batch(torch.randint(self.total, (self.size,)))
 
-# %% ../nbs/X_minibatch.ipynb #0c746b3b
+# %% ../nbs/X_minibatch.ipynb #90724853
 def in_minibatches(c: Config) -> bool:
     "Whether the settings ask for batches that encode only some nodes"
     return bool(c.num_neighbors) or (c.encoder == 'sign' and c.batch_size > 0)
@@ -334,3 +344,14 @@ def row_loader(model, split, c: Config, rank=0, world=1, most=2000) -> tuple:
     nodes, local = questions.unique(return_inverse=True)
     loader.inputs = model.encoder.inputs(split.train_graph, nodes)
     return loader, local
+
+def score_questions(model, graph, rows: Tensor, size=2000) -> Tensor:
+    "Scores of questions, so many at a time; encodes only their nodes, always with the same draws"
+    scores = []
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for questions in rows.split(size):
+            nodes, local = questions.unique(return_inverse=True)
+            score = model.score(model.encoder.inputs(graph, nodes))
+            scores.append(score(local[:, :1], local[:, 1:]))
+    return torch.cat(scores)

@@ -102,9 +102,10 @@ def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(to
     whole, killed = result(folder, 'whole'), result(folder, 'killed')
     assert whole['history'] == killed['history'] and whole['processes'] == 2
     run = fit(split, Config(preset='compact', **settings))
-    best = max(value for _, value in whole['history'])
-    assert whole['history'][0][0] != run.history[0][0]   # other links and negatives
-    assert abs(best - run.validation) < .03 < best - whole['history'][0][1]
+    loss, alone = (torch.tensor(h)[:, 0] for h in (whole['history'], run.history))
+    assert loss[0] != alone[0]   # other links and negatives
+    # the loss falls by .3 and then varies from epoch to epoch with a standard deviation of .02
+    assert abs(loss[-10:].mean() - alone[-10:].mean()) < .03 < loss[0] - loss[-10:].mean() - .2
 
 
 def test_negatives_that_each_process_draws_give_a_model_as_good(toy):

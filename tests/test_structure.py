@@ -13,7 +13,7 @@ from dmns_nb.settings import Config, methods
 from dmns_nb.splits import split_links
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = '''checks files kernels drawing trees
+ORDER = '''checks files kernels disk drawing trees
     graphs released saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs pairs pair_decoders
