@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['read_chunks', 'copy_pairs', 'pair_chance', 'fill_buckets', 'sort_buckets', 'copy_features', 'convert_links',
-           'DiskGraph']
+           'DiskGraph', 'open_graph']
 
-# %% ../nbs/Y_disk.ipynb #55c2ade2
+# %% ../nbs/Y_disk.ipynb #dd49f7e6
 import hashlib, json, mmap, os
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,16 @@ from torch import Tensor
 from .checks import InputError
 from .kernels import Adjacency, exclusive_cumsum
 
-# %% ../nbs/Y_disk.ipynb #9bd8bd47
+# %% ../nbs/Y_disk.ipynb #ce728381
 def read_chunks(path, lines: int):
-    "Pairs of node ids from a .csv or .tsv table, so many lines at a time"
+    "Pairs of node ids from a .csv or .tsv table or an .npy array, so many lines at a time"
     import pandas as pd  # slow to import, and only needed here
     path = Path(path)
     if not path.is_file(): raise InputError(f'there is no file {path}')
+    if path.suffix == '.npy':
+        pairs = np.load(path, mmap_mode='r', allow_pickle=False)
+        for start in range(0, len(pairs), lines): yield np.array(pairs[start:start + lines])
+        return
     separator = '\t' if path.suffix == '.tsv' else ','
     with open(path, encoding='utf-8-sig') as f:
         first = next((line for line in f if line.strip() and not line.startswith('#')), '')
@@ -37,10 +41,10 @@ def read_chunks(path, lines: int):
         raise InputError(f'{path} needs two whole numbers per line, the ids of two nodes, to be '
                          f'converted: {e}') from e
 
-# %% ../nbs/Y_disk.ipynb #4ed02055
+# %% ../nbs/Y_disk.ipynb #a7eb749e
 def copy_pairs(source, target, lines: int) -> np.ndarray:   # links per node
     "Write the links of a table as pairs of 32-bit numbers"
-    degree = np.zeros(0, np.int64)
+    degree: np.ndarray = np.zeros(0, np.int64)
     with open(target, 'wb') as f:
         for pairs in read_chunks(source, lines):
             if len(pairs) and not 0 <= pairs.min() <= pairs.max() < 2**31:
@@ -53,7 +57,7 @@ def copy_pairs(source, target, lines: int) -> np.ndarray:   # links per node
     if not degree.sum(): raise InputError(f'{source} has no links but self-loops')
     return degree
 
-# %% ../nbs/Y_disk.ipynb #431dffb3
+# %% ../nbs/Y_disk.ipynb #75ee3913
 def pair_chance(pairs: np.ndarray, seed=0) -> np.ndarray:
     "A number in [0, 1) per pair, always the same for a pair in either direction"
     low, high = pairs.min(1).astype(np.uint64), pairs.max(1).astype(np.uint64)
@@ -62,7 +66,7 @@ def pair_chance(pairs: np.ndarray, seed=0) -> np.ndarray:
         x = (x ^ (x >> np.uint64(shift)))*np.uint64(factor)   # overflows, as it should
     return ((x ^ (x >> np.uint64(31))) >> np.uint64(11))/2**53
 
-# %% ../nbs/Y_disk.ipynb #38563ef9
+# %% ../nbs/Y_disk.ipynb #d9fce6c2
 def fill_buckets(pairs_file, buckets: list, ends: np.ndarray, shares: tuple, seed, lines) -> list:
     "Append all pairs to the files of their buckets; returns the hidden ones, one array per share"
     hidden: list = [[] for _ in shares]
@@ -73,7 +77,7 @@ def fill_buckets(pairs_file, buckets: list, ends: np.ndarray, shares: tuple, see
         for i in range(len(shares)): hidden[i].append(np.sort(pairs[part == i], 1))
         seen = pairs[part == len(shares)]
         arcs = np.concatenate([seen, seen[:, ::-1]])
-        number = np.searchsorted(ends, arcs[:, 0], 'right')
+        number: np.ndarray = np.searchsorted(ends, arcs[:, 0], 'right')
         order = np.argsort(number, kind='stable')
         pieces = np.split(arcs[order], np.searchsorted(number[order], np.arange(1, len(files))))
         for f, piece in zip(files, pieces): piece.tofile(f)
@@ -82,7 +86,8 @@ def fill_buckets(pairs_file, buckets: list, ends: np.ndarray, shares: tuple, see
 
 def sort_buckets(buckets: list, target, num_nodes: int) -> tuple:   # neighbours per node, hash
     "Sort each bucket, drop repeated links, and append the neighbours to one file"
-    degree, digest = np.zeros(num_nodes, np.int64), hashlib.sha256()
+    degree: np.ndarray = np.zeros(num_nodes, np.int64)
+    digest = hashlib.sha256()
     with open(target, 'wb') as f:
         for bucket in buckets:
             arcs = np.fromfile(bucket, np.int32).reshape(-1, 2).astype(np.int64)
@@ -93,7 +98,7 @@ def sort_buckets(buckets: list, target, num_nodes: int) -> tuple:   # neighbours
             neighbors.tofile(f)
     return degree, digest.hexdigest()[:16]
 
-# %% ../nbs/Y_disk.ipynb #8fa04956
+# %% ../nbs/Y_disk.ipynb #0a27e51a
 def copy_features(source, target, num_nodes: int, rows=2**14) -> int:   # number of features
     "Write features as 32-bit numbers, a few rows at a time"
     x = None if source is None else np.load(source, mmap_mode='r', allow_pickle=False)
@@ -110,9 +115,9 @@ def copy_features(source, target, num_nodes: int, rows=2**14) -> int:   # number
             part.astype(np.float32).tofile(f)
     return channels
 
-# %% ../nbs/Y_disk.ipynb #ce872269
+# %% ../nbs/Y_disk.ipynb #940dcc5c
 def convert_links(
-    source, folder,     # .csv or .tsv table of links; where to write
+    source, folder,     # .csv, .tsv or .npy table of links; where to write
     features=None,      # .npy file with one row per node; random numbers if not given
     num_nodes=None,     # if the highest ids have no links
     hidden=10_000,      # links to hide for validation, and for the test; at most 5 % each
@@ -143,7 +148,7 @@ def convert_links(
     (folder/'about.json').write_text(json.dumps(about, indent=1) + '\n')
     return folder
 
-# %% ../nbs/Y_disk.ipynb #a8ea6766
+# %% ../nbs/Y_disk.ipynb #36540836
 class DiskGraph:
     "A graph in a folder that `convert_links` has written; without its hidden links"
     names = labels = None
@@ -172,7 +177,7 @@ class DiskGraph:
         return (f'{self.name}: {self.num_nodes:,} nodes, {self.num_links:,} links in a folder, '
                 f'{len(self.hidden):,} more hidden, {self.features.shape[1]:,} features')
 
-# %% ../nbs/Y_disk.ipynb #74c0b567
+# %% ../nbs/Y_disk.ipynb #8ef55fce
 @patch
 def map(self: DiskGraph, name: str, dtype, shape) -> Tensor:
     "A file of the folder as a tensor; nothing is read before it is indexed"
@@ -200,6 +205,10 @@ def has_link(self: DiskGraph, u: Tensor, v: Tensor) -> Tensor:
         high = torch.where(open_ & ~below, middle, high)
     return (low < end) & (col[low.clamp(max=len(col) - 1)] == v)
 
+def open_graph(folder):
+    "The graph in a folder"
+    return DiskGraph(folder)
+
 @patch
 def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int) -> Tensor:
     "The result of `propagate`, eq. (X.1), written to the folder at the first call"
@@ -207,9 +216,9 @@ def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int
     name, shape = f'rows-{hops}-{norm}-{width}', (self.num_nodes, width)
     if not (self.folder/name).exists():
         temporary = self.folder/f'{name}.{os.getpid()}'
-        array = np.memmap(temporary, np.float16, 'w+', shape=shape)
+        array: np.ndarray = np.memmap(temporary, np.float16, 'w+', shape=shape)
         propagate(self, hops, norm, projected, torch.from_numpy(array))
-        array.flush()
+        array.flush()   # type: ignore[attr-defined]
         os.replace(temporary, self.folder/name)
         self.release()
     return self.map(name, np.float16, shape)

@@ -21,7 +21,7 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .disk import DiskGraph
+from .disk import open_graph
 from .files import (class_ids, count_nodes, feature_matrix, node_ids, read_npz, read_table,
                            with_features)
 from .kernels import Adjacency, pair_keys
@@ -190,7 +190,7 @@ def load_graph(
         data = pyg_dataset(source, data_root(root))
         return graph_from_edges(**_from_pyg(data), name=source)
     path = Path(source)
-    if path.is_dir(): return DiskGraph(path)
+    if path.is_dir(): return open_graph(path)   # appendix Y
     if path.suffix in ('.npz', '.csv', '.tsv'):
         return graph_from_edges(**_from_file(path, features), name=path.stem)
     close = get_close_matches(str(source).lower(), datasets, n=1)

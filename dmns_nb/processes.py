@@ -187,11 +187,12 @@ def join(timeout: float, gpu: bool):
     return rank, store
 
 # %% ../nbs/24_processes.ipynb #8bc2bd8b
-def write_shared(run: Run, base: str):
-    "Write the run, and its history as JSON"
+def write_shared(run: Run, base: str, processor_seconds: float):
+    "Write the run, and its history and times as JSON"
     run.save(base + '.run')
     result = dict(history=run.history, best_epoch=run.best_epoch, map=run.metrics['map'].mean,
-                  processes=dist.get_world_size())
+                  processes=dist.get_world_size(), seconds=run.seconds,
+                  processor_seconds=processor_seconds)
     Path(base + '.json').write_text(jsonlib.dumps(result) + '\n')
     print(f'{run}, {dist.get_world_size()} processes', flush=True)
 
@@ -207,13 +208,14 @@ def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, 
     device = torch.device('cuda', torch.cuda.current_device()) if gpu else torch.device('cpu')
     restarted = int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
     base = str(Path(out)/f'{split.graph.name}-{config.method}-{config.seed}')
+    start = time.process_time()
     run = fit_shared(split, config, base + '.checkpoint', resume or restarted, device, quiet)
-    if not rank: write_shared(run, base)
+    if not rank: write_shared(run, base, time.process_time() - start)
     leave(store)
 
 # %% ../nbs/24_processes.ipynb #a110888e
 def share_training(
-    dataset: str = 'debian',     # debian, cora, citeseer, cs, actor, or a .npz, .csv or .tsv file
+    dataset: str = 'debian',     # a dataset, a .npz, .csv or .tsv file, or a folder (appendix Y)
     features: str = None,        # .csv or .tsv table of features: node, then numbers
     root: str = None,            # folder of the paper's datasets; else $DMNS_DATA, else the cache
     split: str = None,           # file of a split; default: made here

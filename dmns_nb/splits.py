@@ -19,7 +19,6 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .disk import DiskGraph
 from .files import read_arrays
 from .graphs import Graph, load_graph, sorted_links
 from .kernels import pair_keys
@@ -213,25 +212,21 @@ def _split_parts(path: Path) -> dict:
     return parts
 
 # %% ../nbs/02_splits.ipynb #34cfbfbf
-class _WithHidden:
-    "A graph in a folder with its hidden links, as `draw_candidates` needs it"
-    def __init__(self, graph: DiskGraph):
-        self.graph, n = graph, graph.num_nodes
-        self.num_nodes, self.degrees, self.names = n, graph.degrees, None
-        self.keys = pair_keys(*graph.hidden.T, n)
-
-    def has_link(self, u, v):
-        keys = pair_keys(*torch.broadcast_tensors(u, v), self.num_nodes)
-        return self.graph.has_link(u, v) | torch.isin(keys, self.keys)
-
-def split_on_disk(graph: DiskGraph, candidates=9) -> Split:
+def split_on_disk(
+    graph,          # a graph in a folder, appendix Y
+    candidates=9,   # number of candidates per question
+) -> Split:
     "The split of a graph in a folder, with the links that `dmns_convert` has hidden"
+    known, n = copy(graph), graph.num_nodes
+    hidden = pair_keys(*graph.hidden.T, n)
+    is_hidden = lambda u, v: torch.isin(pair_keys(*torch.broadcast_tensors(u, v), n), hidden)
+    known.has_link = lambda u, v: graph.has_link(u, v) | is_hidden(u, v)
     generator = torch.Generator().manual_seed(graph.seed)
     parts = graph.hidden.split([graph.num_val, len(graph.hidden) - graph.num_val])
-    val, test = (_questions(_WithHidden(graph), links, candidates, generator) for links in parts)
+    val, test = (_questions(known, links, candidates, generator) for links in parts)
     train = torch.empty(graph.num_links, 2, device='meta')   # only their number: they stay on disk
     split = Split(graph, train, val, test, f'hash, seed {graph.seed}')
-    split.__dict__['train_graph'] = graph   # has no hidden links
+    split.__dict__['train_graph'] = graph   # it does not have the hidden links
     return split
 
 # %% ../nbs/02_splits.ipynb #5f554574
@@ -267,6 +262,6 @@ def load_split(
 ) -> Split:
     "Load a graph by name or from a file, with its split"
     graph = load_graph(dataset, root, features)
-    if isinstance(graph, DiskGraph): return split_on_disk(graph)
+    if hasattr(graph, 'folder'): return split_on_disk(graph)
     if split is None and dataset in checksums: split = released_split_file(dataset, root)
     return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)
