@@ -222,7 +222,7 @@ def write_large_graph(
     folder, num_nodes: int,   # where to write; size of the graph
     links_per_node=10,        # drawn; repeated ones are dropped
     mixing=.2,                # share of links that may leave their community
-    channels=64, noise=3.,    # number of features; standard deviation of their noise
+    channels=64, noise=(3., 30.),   # number of features; noise of the first half and of the rest
     seed=0, chunk=2**18,      # links and nodes that are made at a time
 ) -> Path:
     "Write a graph with communities and informative features, and convert it (appendix Y)"
@@ -237,11 +237,12 @@ def write_large_graph(
     for start in range(0, len(links), chunk):
         rows = links[start:start + chunk]
         rows[:] = np.stack(draw(len(rows)), 1)
+    spread = np.repeat(np.float32(noise), channels//2)
     centre = rng.standard_normal((community[-1] + 1, channels)).astype(np.float32)
     for start in range(0, num_nodes, chunk):
         rows = features[start:start + chunk]
         own = community[start:start + chunk]
-        rows[:] = centre[own] + noise*rng.standard_normal(rows.shape, np.float32)
+        rows[:] = centre[own] + spread*rng.standard_normal(rows.shape, np.float32)
     del links, features
     convert_links(folder/'links.npy', folder/'graph', folder/'features.npy', num_nodes)
     for path, *_ in files: path.unlink()
