@@ -101,6 +101,7 @@ class Embeddings:
     "The output of an encoder"
     h: Tensor           # one row per node
     cloud: tuple = ()   # of a variational encoder: mean and log standard deviation of h
+    nodes: Tensor | None = None   # ids of the nodes in a mini-batch (appendix AB); None: all
 
 # %% ../nbs/04_encoders.ipynb #2ea6c429
 class Encoder(nn.Module):
@@ -137,15 +138,16 @@ class Encoder(nn.Module):
 
 # %% ../nbs/04_encoders.ipynb #d5d19d57
 @patch
-def stack(self: Encoder, x, adj) -> Tensor:
+def stack(self: Encoder, x, adj) -> Tensor:   # adj: one for all layers, or a list with one each
     "Output of the last layer, before activation and unit length"
+    adj = adj if isinstance(adj, list) else [adj]*len(self.layers)
     for i, layer in enumerate(self.layers):
         if i:
             if self.activation == 'every': x = F.leaky_relu(x)
             x = unit_length(x) if self.unit == 'all' else x
             if self.activation == 'between': x = F.leaky_relu(x)
             x = F.dropout(x, self.dropout, self.training)
-        x = layer(x, adj)
+        x = layer(x, adj[i])
     return x
 
 @patch

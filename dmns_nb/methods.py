@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['subgraph_decoders', 'pair_decoders', 'samplers', 'make_encoder', 'make_decoder', 'make_uniform', 'make_generator',
-           'make_links', 'build', 'Training', 'run_loop', 'fit', 'Run', 'check_weights', 'check_history', 'search']
+           'make_links', 'build', 'build_rows', 'Training', 'run_loop', 'fit', 'Run', 'check_weights', 'check_history',
+           'search']
 
 # %% ../nbs/18_methods.ipynb #ad0c6869
 import os, time
@@ -21,9 +22,12 @@ from .adversarial import KBGAN, GraphGAN, Prior, Table
 from .checkpoints import (Checkpoint, config_from, identity_of, load_saved,
                                  save_atomically)
 from .checks import InputError, noted_signals, own_randomness, pick_device
+from .disk import DiskGraph
 from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
+from .minibatch import (SIGN, RowDot, RowEncoder, check_rows, in_minibatches,
+                               row_loader, row_samplers, score_questions)
 from .negatives import generate
 from .pairs import (NoEncoder, PairFeatures, PairTrees, hide_links,
                            learn_trees)
@@ -36,7 +40,7 @@ from .settings import Config
 from .splits import Split
 from .subgraphs import Balls, Features, Pool, SubgraphDecoder, Walks, one_direction
 from .training import (LinkLoader, State, epochs, logged, progress, seen_graph,
-                              stopping_questions, training_links)
+                              stopping_questions, training_links, validate)
 
 # %% ../nbs/18_methods.ipynb #d03dc36f
 subgraph_decoders = 'seal', 'scaled'
@@ -49,6 +53,8 @@ def make_encoder(graph, c: Config):
     if c.encoder == 'stock': return Stock(in_channels)
     if c.encoder == 'table': return Table(graph.num_nodes, c.channels[-1])
     if c.encoder == 'features': return Features(in_channels, c.channels[0], c.dropout)
+    if c.encoder == 'sign':
+        return SIGN(in_channels, c.channels, c.norm, c.unit, c.dropout, c.bias, c.hops, c.projected)
     if c.architecture == 'released' and c.encoder != 'gcn':
         released = dict(gat=ReleasedGAT, sage=ReleasedSAGE)[c.encoder]
         return released(in_channels, c.channels[-1], c.dropout)
@@ -112,6 +118,7 @@ def make_links(split: Split, c: Config):
 def build(split: Split, c: Config):
     "The model and its training links; parts are made in the order encoder, decoder, samplers"
     graph = split.train_graph
+    if in_minibatches(c): return build_rows(graph, c), None
     encoder, decoder = make_encoder(graph, c), make_decoder(graph, c)
     links = make_links(split, c)
     chosen = [samplers[name](split, links, c) for name in c.samplers]
@@ -121,17 +128,30 @@ def build(split: Split, c: Config):
     if c.prior: regularisers.append(Prior(c.channels[-1], weight=c.prior_weight*scale))
     return LinkPredictor(encoder, decoder, chosen, regularisers, c.penalty, c.reduction), links
 
+# %% ../nbs/18_methods.ipynb #39b6ad41
+def build_rows(graph, c: Config):
+    "The model of a training in mini-batches, appendix AB"
+    encoder = RowEncoder(make_encoder(graph, c), c.num_neighbors)
+    decoder = RowDot(graph.degrees, c.temperature, c.popularity)
+    chosen = [row_samplers[name](graph, c) for name in c.samplers]
+    return LinkPredictor(encoder, decoder, chosen, (), c.penalty, c.reduction)
+
 # %% ../nbs/18_methods.ipynb #894fe021
 class Training:
     "Model, optimizer, batches and validation questions of a run; iterating trains it"
     # of SEAL and ScaLed: links per step and epoch, validation questions, size of kept subgraphs
     subgraphs, num_questions, room = dict(batch_size=500, epoch_size=2000), 2000, 60_000_000
+    validate = staticmethod(validate)
     def __init__(
         self, split: Split, config: Config,   # what to train on; settings
         device=None,                          # the CPU when not given
         rank=0, world=1,                      # this process, and how many there are (chapter 24)
     ):
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
+        if in_minibatches(config): check_rows(config, self.device)
+        elif isinstance(split.graph, DiskGraph):
+            raise InputError("a graph in a folder is trained in mini-batches: set encoder='sign' or "
+                             'num_neighbors, and batch_size')
         torch.manual_seed(config.seed)
         trees = config.decoder == 'trees'
         split, self.hidden = hide_links(split, config.hidden_share) if trees else (split, None)
@@ -141,6 +161,9 @@ class Training:
         own = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         self.optimizer = torch.optim.Adam(own, config.lr, weight_decay=config.weight_decay)
         self.state, options = State(), dict(batch_size=config.batch_size)
+        if in_minibatches(config):
+            self.loader, self.questions = row_loader(self.model, split, config, rank, world)
+            return
         if config.decoder not in subgraph_decoders:
             candidates = config.val_candidates if len(split.val) else 0
             self.questions = stopping_questions(self.whole, config.val_among, candidates)
@@ -168,7 +191,7 @@ class Training:
         patience = c.patience if len(self.questions) else c.epochs
         return epochs(self.model, self.optimizer, self.loader, self.questions, self.state, c.epochs,
                       patience, c.min_epochs, self.split.candidates, c.keep_last,
-                      seen_graph(self.whole) if c.val_among == 'all' else None)
+                      seen_graph(self.whole) if c.val_among == 'all' else None, self.validate)
 
     def finish(self) -> LinkPredictor:
         "The model at its best epoch, or its last; with its trees, if any, and all training links"
@@ -272,6 +295,8 @@ class Run:
     @torch.no_grad()
     def score_rows(self, rows: Tensor) -> Tensor:
         "Scores of the answer and of the candidates in each row"
+        if isinstance(self.split.graph, DiskGraph):   # encode only the nodes of the questions
+            return score_questions(self.model.eval(), self.split.graph, rows)
         return self.bound_score(rows[:, :1], rows[:, 1:])
 
     @property

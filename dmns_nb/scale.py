@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['paper_links', 'large_graph', 'parse_sizes', 'time_turns', 'seconds_per_epoch', 'bench_rows', 'forget_peak',
-           'measure_size', 'own_process', 'fit_exponent', 'summarize', 'bench_sizes']
+           'measure_size', 'own_process', 'fit_exponent', 'summarize', 'bench_sizes', 'write_large_graph', 'in_memory',
+           'time_to_map']
 
 # %% ../nbs/23_scale.ipynb #181cb8b0
 import json as jsonlib
@@ -17,15 +18,17 @@ from scipy.sparse import csr_matrix
 from scipy.stats import linregress, t as student
 
 from .checks import InputError
+from .disk import convert_links
 from .graphs import Graph
 from .methods import Training
+from .ranking import sample_questions
 from .records import peak_memory, versions
 from .settings import Config
-from .splits import split_links
+from .splits import Split, load_split, sorted_links, split_links
 
 # %% ../nbs/23_scale.ipynb #24ae7393
-def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np.ndarray:
-    "Sorted keys u·n + v of distinct links u < v; `community` must be sorted"
+def _link_source(rng, community: np.ndarray, mixing: float):
+    "A function that draws pairs of nodes; `community` must be sorted"
     n = len(community)
     weight = np.minimum(rng.random(n)**-.5, n**.5)   # bounded: no node is linked to all others
     line = np.r_[0, weight.cumsum()]   # node v owns the interval from line[v] to line[v + 1]
@@ -33,14 +36,20 @@ def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np
     first = line[np.searchsorted(community, ids, 'left')]
     last = line[np.searchsorted(community, ids, 'right')]
     owner = lambda point: np.searchsorted(line, point, 'right') - 1
-    keys: np.ndarray = np.empty(0, np.int64)
-    while len(keys) < num_links:
-        draws = int(1.5*(num_links - len(keys))) + 100
-        v = owner(rng.random(draws)*line[-1])
-        inside = rng.random(draws) > mixing
+    def draw(count: int):
+        v = owner(rng.random(count)*line[-1])
+        inside = rng.random(count) > mixing
         low = np.where(inside, first[community[v]], 0)
         high = np.where(inside, last[community[v]], line[-1])
-        u = owner(low + rng.random(draws)*(high - low)).clip(0, n - 1)
+        return v, owner(low + rng.random(count)*(high - low)).clip(0, n - 1)
+    return draw
+
+def _draw_links(rng, community: np.ndarray, num_links: int, mixing: float) -> np.ndarray:
+    "Sorted keys u·n + v of distinct links u < v; `community` must be sorted"
+    n, draw = len(community), _link_source(rng, community, mixing)
+    keys: np.ndarray = np.empty(0, np.int64)
+    while len(keys) < num_links:
+        v, u = draw(int(1.5*(num_links - len(keys))) + 100)
         drawn = np.minimum(u, v)*n + np.maximum(u, v)
         keys = np.unique(np.r_[keys, drawn[u != v]])
     return np.sort(rng.choice(keys, num_links, replace=False))
@@ -165,14 +174,14 @@ def measure_size(nodes: int, links: int, epochs=8, threads=None, **settings) -> 
     return row | dict(ratio=row['dmns']/row['uniform'], training_mb=training,
                       dmns_mb=max(making, training), threads=torch.get_num_threads())
 
-def own_process(nodes: int, links: int, **options) -> dict:
-    "Run `measure_size` in its own process"
-    code = ('import json; from dmns_nb.scale import measure_size; '
-            f'print(json.dumps(measure_size({nodes}, {links}, **{options!r})))')
+def own_process(*args, function='measure_size', **options) -> dict:
+    "Run `measure_size`, or another function of this module, in its own process"
+    call = f'{function}(*{args!r}, **{options!r})'
+    code = f'import json; from dmns_nb.scale import {function}; print(json.dumps({call}))'
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip() or 'it was killed').splitlines()[-1]
-        raise InputError(f'measuring {nodes:,} nodes failed, perhaps for want of memory: {last}')
+        raise InputError(f'measuring {args[0]} failed, perhaps for want of memory: {last}')
     return jsonlib.loads(done.stdout.splitlines()[-1])
 
 # %% ../nbs/23_scale.ipynb #eff26ab9
@@ -207,3 +216,64 @@ def bench_sizes(
         rows.append(own_process(nodes, links, **options))
         if json: Path(json).write_text(jsonlib.dumps(summarize(rows), indent=1) + '\n')
     return pd.DataFrame(rows)
+
+# %% ../nbs/23_scale.ipynb #7780d530
+def write_large_graph(
+    folder, num_nodes: int,   # where to write; size of the graph
+    links_per_node=10,        # drawn; repeated ones are dropped
+    mixing=.2,                # share of links that may leave their community
+    channels=64, noise=(3., 30.),   # number of features; noise of the first half and of the rest
+    seed=0, chunk=2**18,      # links and nodes that are made at a time
+) -> Path:
+    "Write a graph with communities and informative features, and convert it (appendix AC)"
+    folder, rng = Path(folder), np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    community: np.ndarray = np.arange(num_nodes)//200
+    draw = _link_source(rng, community, mixing)
+    files = [(folder/'links.npy', np.int32, (links_per_node*num_nodes, 2)),
+             (folder/'features.npy', np.float16, (num_nodes, channels))]
+    links, features = (np.lib.format.open_memmap(path, 'w+', dtype, shape)
+                       for path, dtype, shape in files)
+    for start in range(0, len(links), chunk):
+        rows = links[start:start + chunk]
+        rows[:] = np.stack(draw(len(rows)), 1)
+    spread: np.ndarray = np.repeat(np.float32(noise), channels//2)
+    centre = rng.standard_normal((community[-1] + 1, channels)).astype(np.float32)
+    for start in range(0, num_nodes, chunk):
+        rows = features[start:start + chunk]
+        own = community[start:start + chunk]
+        rows[:] = centre[own] + spread*rng.standard_normal(rows.shape, np.float32)
+    del links, features
+    convert_links(folder/'links.npy', folder/'graph', folder/'features.npy', num_nodes)
+    for path, *_ in files: path.unlink()
+    return folder/'graph'
+
+# %% ../nbs/23_scale.ipynb #0618acda
+def in_memory(split: Split) -> Split:
+    "The split of a graph in a folder, read into memory, with at most 2,000 validation questions"
+    disk = split.train_graph
+    row = torch.repeat_interleave(disk.adjacency.degree)
+    arcs = torch.stack([row, disk.adjacency.col.long()], 1)
+    train = arcs[arcs[:, 0] < arcs[:, 1]]
+    graph = Graph(sorted_links(torch.cat([train, disk.hidden])), disk.features.clone(),
+                  name=disk.name)
+    return Split(graph, train, sample_questions(split.val, 2000), split.test, split.source)
+
+def time_to_map(
+    folder, settings: dict,   # of `write_large_graph`; settings of the training
+    target=1.,                # stop at this validation MAP
+    seconds=600.,             # or after this processor time
+) -> dict:                    # processor time in seconds and validation MAP of each epoch
+    "Train until the validation MAP reaches a target, with all preparations, and note the memory"
+    torch.set_num_threads(1)
+    for path in Path(folder).glob('rows-*'): path.unlink()   # SIGN has to compute them
+    start, clock = time.process_time(), time.perf_counter()
+    config = Config(**dict(preset='compact', val_candidates=0, epochs=10**6, min_epochs=10**6,
+                           dropout=0.) | settings)
+    split, curve = load_split(folder), []
+    if not config.num_neighbors and config.encoder != 'sign': split = in_memory(split)
+    for state in Training(split, config):
+        curve.append((time.process_time() - start, state.history[-1][1]))
+        if state.best >= target or curve[-1][0] > seconds: break
+    return dict(curve=curve, clock=time.perf_counter() - clock, peak_mb=peak_memory(),
+                nodes=split.graph.num_nodes, links=len(split.train))

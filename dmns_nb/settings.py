@@ -50,7 +50,7 @@ class Group:
 class EncoderSettings(Group):
     "From features and links to embeddings, chapter 4"
     encoder: str = setting('gcn', 'kind of encoder',
-                           ('gcn', 'gat', 'sage', 'stock', 'features', 'table', 'none'))
+                           ('gcn', 'gat', 'sage', 'sign', 'stock', 'features', 'table', 'none'))
     architecture: str = setting('ours', 'how layers are combined: as in this book, or as in the '
                                 'released program', ('ours', 'released'))
     channels: tuple = setting((128, 64), 'number of channels of each layer')
@@ -61,6 +61,9 @@ class EncoderSettings(Group):
     dropout: float = setting(.5, 'dropout rate between layers', minimum=0, below=1)
     variational: bool = setting(False, 'embeddings are distributions, as in GVAE')
     prior: bool = setting(False, 'a discriminator keeps embeddings close to N(0, I), as in ARVGA')
+    hops: int = setting(2, 'SIGN: how often features are averaged over neighbours', minimum=0)
+    projected: int = setting(128, 'SIGN: a random matrix reduces the features to so many, if there '
+                             'are more', minimum=1)
     prior_weight: float = setting(.1, "weight of the discriminator's loss", minimum=0)
 
     def __post_init__(self):
@@ -167,6 +170,9 @@ class TrainingSettings(Group):
     rows: str = setting('both', "training links: each from both ends, or the rows of a released "
                         'split with its negatives', ('both', 'released'))
     batch_size: int = setting(0, 'links per step; 0: all of them', minimum=0)
+    num_neighbors: tuple = setting((), 'mini-batches: neighbours drawn per node, one number per '
+                                   'layer; 0: all of them; empty: the whole graph in each step')
+    epoch_links: int = setting(0, 'mini-batches: links per epoch; 0: all of them', minimum=0)
     penalty: str = setting('log-sigmoid', 'loss of a score; the released program uses sigmoid',
                            penalties)
     reduction: str = setting('sum', 'of the loss over links; the released program uses mean',

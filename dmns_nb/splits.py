@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['Split', 'repeated', 'draw_candidates', 'at_random', 'split_links', 'make_questions', 'candidate_pairs', 'thin_links',
-           'split_from_pyg', 'read_split', 'refuse_leaks', 'load_split']
+           'split_from_pyg', 'split_on_disk', 'read_split', 'refuse_leaks', 'load_split']
 
 # %% ../nbs/02_splits.ipynb #396ea08f
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -238,6 +239,25 @@ def save(self: Split, path):
     np.savez_compressed(path, **parts, source=self.source, by=self.by,
                         fingerprint=self.graph.fingerprint)
 
+# %% ../nbs/02_splits.ipynb #34cfbfbf
+def split_on_disk(
+    graph,          # a graph in a folder, appendix AC
+    candidates=9,   # number of candidates per question
+) -> Split:
+    "The split of a graph in a folder, with the links that `dmns_convert` has hidden"
+    known, n = copy(graph), graph.num_nodes
+    hidden = pair_keys(*graph.hidden.T, n)
+    is_hidden = lambda u, v: torch.isin(pair_keys(*torch.broadcast_tensors(u, v), n), hidden)
+    linked = lambda u, v: graph.has_link(u, v) | is_hidden(u, v) | (u == v)
+    known.has_link, known.known = linked, SimpleNamespace(linked=linked)
+    generator = torch.Generator().manual_seed(graph.seed)
+    parts = graph.hidden.split([graph.num_val, len(graph.hidden) - graph.num_val])
+    val, test = (make_questions(known, links, candidates, generator) for links in parts)
+    train = torch.empty(graph.num_links, 2, device='meta')   # only their number: they stay on disk
+    split = Split(graph, train, val, test, f'hash, seed {graph.seed}')
+    split.__dict__['train_graph'] = graph   # it does not have the hidden links
+    return split
+
 # %% ../nbs/02_splits.ipynb #5f554574
 def read_split(
     path,          # .npz of Split.save or of the paper's splits, or a folder of text files
@@ -286,5 +306,6 @@ def load_split(
 ) -> Split:
     "Load a graph by name or from a file, with its split"
     graph = load_graph(dataset, root, features)
+    if hasattr(graph, 'folder'): return split_on_disk(graph)
     if split is None and dataset in checksums: split = released_split_file(dataset, root)
     return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)

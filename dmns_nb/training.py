@@ -199,6 +199,7 @@ def epochs(
     candidates=9,          # of the validation score
     keep_last=False,       # of equally good epochs keep the last, not the first
     known: Graph = None,   # see `validate`
+    validate=validate,     # computes the validation score
 ):
     "Train, and yield the state after each epoch"
     state = state or State()

@@ -1,0 +1,71 @@
+"A graph in a folder: memory does not grow with the number of links, and the command that makes it."
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dmns_nb.disk import DiskGraph
+
+CONVERT_AND_TRAIN = '''if True:
+    import sys, torch
+    from dmns_nb.disk import convert_links
+    from dmns_nb.methods import fit
+    from dmns_nb.records import peak_memory
+    from dmns_nb.settings import Config
+    from dmns_nb.splits import load_split
+    torch.set_num_threads(1)
+    table, folder = sys.argv[1:]
+    convert_links(table, folder, hidden=500, lines=50_000)
+    settings = dict(batch_size=5000, epoch_links=20_000, epochs=1)
+    fit(load_split(folder), Config('dmns', 'compact', encoder='sign', **settings), quiet=True)
+    sampled = Config('gcn', 'compact', num_neighbors=(5, 5), **settings)
+    fit(load_split(folder), sampled, quiet=True)
+    print(peak_memory())
+'''
+IN_MEMORY = '''if True:
+    import sys
+    from dmns_nb.graphs import load_graph
+    from dmns_nb.methods import fit
+    from dmns_nb.records import peak_memory
+    load_graph(sys.argv[1])
+    print(peak_memory())
+'''
+
+
+def table_of(path, num_links, num_nodes=20_000):
+    "A table of random links"
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.integers(num_nodes, size=(num_links, 2))).to_csv(path, index=False,
+                                                                      header=False)
+    return path
+
+
+def megabytes(code, *args):
+    "Peak memory of a process that runs this code"
+    done = subprocess.run([sys.executable, '-c', code, *map(str, args)], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='reads the peak memory from /proc')
+def test_memory_stays_flat_while_links_grow_tenfold(tmp_path):
+    small, large = (table_of(tmp_path/f'{m}.csv', m) for m in (200_000, 2_000_000))
+    flat = [megabytes(CONVERT_AND_TRAIN, table, tmp_path/table.stem) for table in (small, large)]
+    in_memory = [megabytes(IN_MEMORY, table) for table in (small, large)]
+    print('in a folder', flat, 'in memory', in_memory)
+    assert DiskGraph(tmp_path/'2000000').num_links > 9*DiskGraph(tmp_path/'200000').num_links
+    assert flat[1] - flat[0] < 60 < 150 < in_memory[1] - in_memory[0]
+
+
+def test_the_command_converts_and_refuses_in_one_line(tmp_path):
+    table = table_of(tmp_path/'links.csv', 3000, 500)
+    command = [sys.executable, '-m', 'dmns_nb', 'convert', str(table), str(tmp_path/'graph')]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(DiskGraph(tmp_path/'graph')) in done.stdout
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 2 and again.stderr.count('\n') == 1
+    assert 'is not empty: name a new folder' in again.stderr
