@@ -212,7 +212,7 @@ def open_graph(folder):
 
 @patch
 def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int) -> Tensor:
-    "The result of `propagate`, eq. (X.1), written to the folder at the first call"
+    "The result of `propagate`, eq. (AB.1), written to the folder at the first call"
     width = (hops + 1)*min(self.features.shape[1], projected)
     name, shape = f'rows-{hops}-{norm}-{width}', (self.num_nodes, width)
     if not (self.folder/name).exists():

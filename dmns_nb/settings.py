@@ -253,9 +253,11 @@ def unread_settings(settings: dict) -> set:
         ({'prior_weight'}, settings['prior']),
         ({'node_labels', 'readout'}, subgraphs),
         ({'val_candidates', 'val_among'}, not subgraphs),
-        ({'norm'}, encoder == 'gcn'),
-        ({'architecture', 'bias'}, encoder in ('gcn', 'gat', 'sage')),
-        ({'unit', 'dropout'}, encoder in ('gcn', 'gat', 'sage', 'features')),
+        ({'norm'}, encoder in ('gcn', 'sign')),
+        ({'hops', 'projected'}, encoder == 'sign'),
+        ({'architecture'}, encoder in ('gcn', 'gat', 'sage')),
+        ({'bias'}, encoder in ('gcn', 'gat', 'sage', 'sign')),
+        ({'unit', 'dropout'}, encoder in ('gcn', 'gat', 'sage', 'sign', 'features')),
         ({'channels'}, encoder not in ('none', 'stock')),
         (group('training') | {'fresh', 'uniform_weight'}, encoder != 'none')]
     return {name for names, read in read_if if not read for name in names}
