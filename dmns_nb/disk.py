@@ -157,7 +157,7 @@ class DiskGraph:
         self.folder = Path(folder)
         try: about = json.loads((self.folder/'about.json').read_text())
         except (OSError, ValueError) as e:
-            raise InputError(f'{folder} is not a folder of dmns_convert, or not a complete one') from e
+            raise InputError(f'{folder} is not a complete folder of dmns_convert') from e
         self.num_nodes, self.num_links = about['num_nodes'], about['num_links']
         self.name, self.seed, self.num_val = about['name'], about['seed'], about['num_val']
         self.fingerprint = f'{about["content"]}-{self.num_nodes}-{about["channels"]}'
@@ -212,7 +212,7 @@ def open_graph(folder):
 
 @patch
 def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int) -> Tensor:
-    "The result of `propagate`, eq. (AB.1), written to the folder at the first call"
+    "The result of `propagate`, written to the folder at the first call"
     width = (hops + 1)*min(self.features.shape[1], projected)
     name, shape = f'rows-{hops}-{norm}-{width}', (self.num_nodes, width)
     if not (self.folder/name).exists():

@@ -150,8 +150,8 @@ class Training:
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
         if in_minibatches(config): check_rows(config, self.device)
         elif isinstance(split.graph, DiskGraph):
-            raise InputError("a graph in a folder is trained in mini-batches: set encoder='sign' or "
-                             'num_neighbors, and batch_size')
+            raise InputError('a graph in a folder is trained in mini-batches: set batch_size, and '
+                             "encoder='sign' or num_neighbors")
         torch.manual_seed(config.seed)
         trees = config.decoder == 'trees'
         split, self.hidden = hide_links(split, config.hidden_share) if trees else (split, None)

@@ -106,7 +106,7 @@ def propagate(
     out=None,                # where to write the result, such as a memory-mapped tensor
     chunk=2**17,             # links averaged at a time
 ) -> Tensor:
-    "Features and their averages over neighbourhoods, side by side, eq. (AB.1)"
+    "Features and their averages over neighbourhoods, side by side"
     x, chunks = graph.features, chunks_of(graph.adjacency.degree, chunk)
     matrix = projection(x.shape[1], projected) if x.shape[1] > projected else None
     width = min(x.shape[1], projected)
