@@ -77,8 +77,7 @@ def fill_buckets(pairs_file, buckets: list, ends: np.ndarray, shares: tuple, see
         for i in range(len(shares)): hidden[i].append(np.sort(pairs[part == i], 1))
         seen = pairs[part == len(shares)]
         arcs = np.concatenate([seen, seen[:, ::-1]])
-        starts: np.ndarray = arcs[:, 0]
-        number = np.searchsorted(ends, starts, 'right')
+        number: np.ndarray = np.asarray(np.searchsorted(ends, arcs[:, 0], 'right'))
         order = np.argsort(number, kind='stable')
         pieces = np.split(arcs[order], np.searchsorted(number[order], np.arange(1, len(files))))
         for f, piece in zip(files, pieces): piece.tofile(f)

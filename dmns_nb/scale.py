@@ -237,7 +237,7 @@ def write_large_graph(
     for start in range(0, len(links), chunk):
         rows = links[start:start + chunk]
         rows[:] = np.stack(draw(len(rows)), 1)
-    spread = np.repeat(np.float32(noise), channels//2)
+    spread: np.ndarray = np.repeat(np.float32(noise), channels//2)
     centre = rng.standard_normal((community[-1] + 1, channels)).astype(np.float32)
     for start in range(0, num_nodes, chunk):
         rows = features[start:start + chunk]
