@@ -331,7 +331,7 @@ def find_command(args=()):
     args = [*args]
     if args[:1] == ['--version']: return print(version_text)
     if args and args[0] in commands:
-        sys.argv[0] = f'dmns_{args[0]}'
+        sys.argv[:1] = [f'dmns_{args[0]}']
         started(args[1:])
         return commands[args[0]]
     print(f'{version_text}: link prediction with generated negatives\n')

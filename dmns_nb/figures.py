@@ -160,7 +160,7 @@ def negatives_figure(records: Records):
     shown, palette = [*kinds][1:], (colors['baseline'], colors['neighbor'], colors['dmns'])
     datasets = [d for d in experiments['negatives'].datasets
                 if len(row_means(records, 'negatives', d)) > 1]
-    fig, axes = plt.subplots(3, len(datasets), figsize=(7, 6.5), sharey=True, sharex='row',
+    fig, axes = plt.subplots(3, max(len(datasets), 1), figsize=(7, 6.5), sharey=True, sharex='row',
                              squeeze=False)
     for (ranks, label), row in zip(asked.items(), axes):
         for ax, dataset in zip(row, datasets):

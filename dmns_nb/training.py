@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from .checks import (InputError, LiveCurve, can_show_progress, in_notebook, one_of,
                             progress_bar)
@@ -180,11 +181,12 @@ class State:
 # %% ../nbs/06_training.ipynb #2c7c7c35
 def require_finite(model: LinkPredictor):
     "Refuse to go on with weights that are NaN or infinite"
-    for name, weight in model.named_parameters():
-        if weight.isfinite().all(): continue
-        part = name.split('.')[0].removesuffix('s')
-        raise InputError(f'training has diverged: weights of the {part} are no longer finite; '
-                         'lower lr, or diffusion_lr for dmns')
+    weights = dict(model.named_parameters())
+    if not weights or parameters_to_vector(weights.values()).isfinite().all(): return
+    name = next(name for name, weight in weights.items() if not weight.isfinite().all())
+    part = name.split('.')[0].removesuffix('s')
+    raise InputError(f'training has diverged: weights of the {part} are no longer finite; '
+                     'lower lr, or diffusion_lr for dmns')
 
 # %% ../nbs/06_training.ipynb #3ea59afd
 def epochs(

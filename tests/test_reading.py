@@ -12,8 +12,8 @@ from torch_geometric.transforms import RandomLinkSplit
 
 from dmns_nb.checks import InputError
 from dmns_nb.graphs import graph_from_edges, load_graph, synth_graph
-from dmns_nb.predict import read_pairs
 from dmns_nb.ranking import harden
+from dmns_nb.runs import read_pairs
 from dmns_nb.splits import read_split, split_from_pyg, split_links
 
 GRAPH = synth_graph()
