@@ -318,7 +318,7 @@ def dmns_convert(
     hidden: int = 10_000,  # links to hide for validation, and for the test; at most 5 % each
     seed: int = 0,         # seed of the choice of hidden links
 ):
-    "Convert a table of links into a folder, for graphs larger than memory (appendix AC)"
+    "Convert a table of links into a folder, for graphs larger than memory"
     from dmns_nb.disk import DiskGraph, convert_links
     print(DiskGraph(convert_links(links, folder, features, num_nodes, hidden, seed)))
 

@@ -61,10 +61,10 @@ def share_validation(training: Training):
     own = training.validate
     def validate(model, inputs, questions, *options):
         size = len(questions)
-        value = own(model, inputs, questions, *options) if size else 0.
+        value = float(own(model, inputs, questions, *options)) if size else 0.
         both = torch.tensor([value*size, size], dtype=torch.float64)
         average([both])
-        return (both[0]/both[1]).item()
+        return (both[0]/both[1]).float()
     training.validate = validate
 
 # %% ../nbs/24_processes.ipynb #cd251920
