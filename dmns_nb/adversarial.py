@@ -14,7 +14,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .encoders import Embeddings
 from .graphs import Graph
-from .kernels import Adjacency, KnownLinks
+from .kernels import Adjacency
 from .predictor import NegativeSampler, Nodes, Uniform
 from .training import descend
 
@@ -67,7 +67,7 @@ class Adversary(NegativeSampler):
         super().__init__()
         self.generator = generator
         self.optimizer = torch.optim.Adam(generator.parameters(), lr)
-        self.known = KnownLinks(graph.keys, graph.num_nodes)
+        self.known = graph.look_up()
         self.register_buffer('baseline', torch.tensor(torch.nan))
         self.drawn = None   # negatives of this step
 

@@ -73,7 +73,7 @@ def list_settings():
         default = ','.join(map(str, f.default)) if isinstance(f.default, tuple) else f.default
         say(f'{group:<10} {name:<20} {default!s:<22} {meaning}')
 
-def load_data(dataset, root, split, features, **options):
+def load_data(dataset, root, split, features, kind=None, **options):
     "The graph and its split; the options are those of a new split, None where not given"
     from dmns_nb.graphs import load_graph
     from dmns_nb.settings import require_seed
@@ -84,8 +84,8 @@ def load_data(dataset, root, split, features, **options):
         raise InputError('--split names a finished split: leave out --split-seed, --num-val, '
                          '--num-test and --candidates')
     try:
-        if not given: return load_split(dataset, root, split, features=features)
-        return split_links(load_graph(dataset, root, features), **given)
+        if not given: return load_split(dataset, root, split, features=features, **kind or {})
+        return split_links(load_graph(dataset, root, features, **kind or {}), **given)
     except InputError as e:
         if 'candidates' not in str(e) and 'too few' not in str(e): raise
         raise InputError(f'{e}; --candidates, --num-val and --num-test make another split') from e
@@ -163,6 +163,8 @@ def check_use(config, refit, embeddings):
 def dmns_train(
     dataset: str = 'debian',       # debian, cora, citeseer, cs, actor, or a .npz, .csv or .tsv file
     features: str = None,          # .csv or .tsv table of features: node, then numbers
+    directed: store_true = False,  # links have a direction: from the first column to the second
+    bipartite: store_true = False, # the two columns of links are two kinds of nodes
     root: str = None,              # folder of the paper's datasets; else $DMNS_DATA, else the cache
     split: str = None,             # file of a split, or own: made here; default: the paper's if any
     split_seed: int = None,        # seed of a split that is made here; default: 0
@@ -204,7 +206,8 @@ def dmns_train(
     refit = refit or (predict and not no_refit)
     check_use(config, refit, embeddings)
     note(f'reading {dataset}', quiet)
-    data = load_data(dataset, root, split, features, seed=split_seed, num_val=num_val,
+    kind = dict(directed=directed, bipartite=bipartite)
+    data = load_data(dataset, root, split, features, kind, seed=split_seed, num_val=num_val,
                      num_test=num_test, candidates=candidates)
     if predict >= data.graph.num_nodes:
         raise InputError(f'--predict {predict} asks for more links than there are nodes')

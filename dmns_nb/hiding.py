@@ -13,7 +13,6 @@ from torch import Tensor
 from .checks import InputError
 from .files import share_between
 from .graphs import Graph
-from .kernels import pair_keys
 
 # %% ../nbs/W_hiding.ipynb #377bdc02
 def hidden_sizes(m: int, num_val, num_test) -> tuple:
@@ -29,9 +28,10 @@ def hidden_sizes(m: int, num_val, num_test) -> tuple:
 
 # %% ../nbs/W_hiding.ipynb #390d8e79
 def askable(graph: Graph, links: Tensor, candidates: int, needed: int) -> Tensor:
-    "Which links have enough candidates at both ends; an error if fewer than needed"
-    u, v = links.T.contiguous()
-    free = graph.num_nodes - 1 - torch.maximum(graph.degrees[u], graph.degrees[v])
+    "Which links have enough candidates at the ends that are asked; an error if fewer than needed"
+    v, u = links.T.contiguous()
+    free = graph.num_free(v)
+    if not graph.directed: free = torch.minimum(free, graph.num_free(u))
     enough = free >= candidates
     if enough.sum() >= needed: return enough
     most = int(free.sort(descending=True).values[needed - 1])
@@ -55,11 +55,11 @@ def by_time(graph: Graph, sizes: tuple, candidates: int, generator=None) -> tupl
     second = nearest(cuts[1:], len(order) - sizes[1])
     first = nearest(cuts[cuts < second], len(order) - sum(sizes))
     parts = order.tensor_split([first, second])
-    hidden = [ids[askable(graph, graph.links[ids], candidates, 1)] for ids in parts[1:]]
+    hidden = [ids[askable(graph, graph.pairs[ids], candidates, 1)] for ids in parts[1:]]
     return parts[0].sort().values, *hidden
 
 @patch
 def link_times(self: Graph, pairs: Tensor) -> Tensor:
     "The times of some links"
     assert self.times is not None
-    return self.times[torch.searchsorted(self.keys, pair_keys(*pairs.T, self.num_nodes))]
+    return self.times[torch.searchsorted(self.known.keys, self.key_of(*pairs.T))]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['subgraph_decoders', 'pair_decoders', 'samplers', 'make_encoder', 'make_decoder', 'make_uniform', 'make_generator',
-           'make_links', 'build', 'build_rows', 'Training', 'run_loop', 'fit', 'Run', 'check_weights', 'check_history',
-           'search']
+           'make_links', 'check_kind', 'build', 'build_rows', 'Training', 'run_loop', 'fit', 'Run', 'check_weights',
+           'check_history', 'search']
 
 # %% ../nbs/18_methods.ipynb #ad0c6869
 import os, time
@@ -26,11 +26,11 @@ from .disk import DiskGraph
 from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
+from .kernels import Sides
 from .minibatch import (SIGN, RowDot, RowEncoder, check_rows, in_minibatches,
                                row_loader, row_samplers, score_questions)
 from .negatives import generate
-from .pairs import (NoEncoder, PairFeatures, PairTrees, hide_links,
-                           learn_trees)
+from .pairs import NoEncoder, PairTrees, feature_names, hide_links, learn_trees
 from .pair_decoders import CommonNeighbors, Distances
 from .predictor import Dot, LinkPredictor, Uniform
 from .ranking import evaluate, link_ids, metric_values
@@ -65,7 +65,7 @@ def make_encoder(graph, c: Config):
 
 def make_decoder(graph, c: Config):
     "The decoder that the settings name; a variational encoder has the temperature built in"
-    dot = Dot(graph.degrees, 1. if c.variational else c.temperature, c.popularity)
+    dot = Dot(graph.arrivals, 1. if c.variational else c.temperature, c.popularity)
     if c.decoder == 'dot': return dot
     if c.decoder == 'trees': return PairTrees(graph, dot, c.rounds)
     if c.decoder in pair_decoders:
@@ -79,15 +79,20 @@ def make_uniform(split: Split, links, c: Config):
     "Uniform negatives: drawn in each step, drawn once, or those of a released split"
     rows = split.rows if c.rows == 'released' else None
     fixed = None if c.fresh or rows is None else rows[:, 2].contiguous()
-    return Uniform(split.graph.num_nodes, links.shape[1], c.fresh, c.uniform_weight, fixed)
+    sides = None if split.graph.side is None else Sides(split.graph.side)
+    if sides and not c.fresh: fixed = sides.draw(links[0])
+    return Uniform(split.graph.num_nodes, links.shape[1], c.fresh, c.uniform_weight, fixed, sides)
 
 def make_generator(split: Split, links, c: Config):
     "The sampler of DMNS, which uses the chain of the paper or the closed form"
     graph = split.train_graph
     weights = dict(generated_weight=c.generated_weight, fractions=c.fractions,
                    level_weights=c.level_weights, queries=c.queries, fresh=c.fresh)
-    return Generator(training_links(graph), graph.num_nodes, c.channels[-1], generated=c.generated,
-                     pool=c.pool, normalize=False, **weights, **c.group('diffusion'))
+    generator = Generator(training_links(graph), graph.num_nodes, c.channels[-1],
+                          generated=c.generated, pool=c.pool, normalize=False, **weights,
+                          **c.group('diffusion'))
+    if generator.known: generator.known = graph.look_up()   # also of directed and bipartite graphs
+    return generator
 
 samplers = dict(
     uniform=make_uniform,
@@ -114,6 +119,15 @@ def make_links(split: Split, c: Config):
     if c.decoder in subgraph_decoders: return one_direction(split.train_graph)
     if c.rows == 'released' and split.rows is not None: return split.rows[:, :2].T.contiguous()
     return training_links(split.train_graph)
+
+def check_kind(graph, c: Config):
+    "Refuse methods that know neither directions nor sides"
+    if not (getattr(graph, 'directed', False) or getattr(graph, 'side', None) is not None): return
+    known = {'uniform', 'dmns', 'pns', 'dns', 'mixgcf', 'ahns'}
+    if c.decoder in ('dot', 'trees') and {*c.samplers} <= known and not in_minibatches(c): return
+    kind = 'directed' if graph.directed else 'bipartite'
+    raise InputError(f'{c.method} with these settings cannot be trained on a {kind} graph: use '
+                     'boosted, pairs, gcn, gvae, pns, dns, mixgcf, ahns or dmns on all nodes')
 
 def build(split: Split, c: Config):
     "The model and its training links; parts are made in the order encoder, decoder, samplers"
@@ -148,6 +162,7 @@ class Training:
         rank=0, world=1,                      # this process, and how many there are (chapter 24)
     ):
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
+        check_kind(split.graph, config)
         if in_minibatches(config): check_rows(config, self.device)
         elif isinstance(split.graph, DiskGraph):
             raise InputError('a graph in a folder is trained in mini-batches: set batch_size, and '
@@ -340,10 +355,10 @@ def recommend(self: Run, node, k=10):
     graph, v = self.split.graph, self.split.graph.index(node)
     if type(k) is not int or k < 1: raise InputError(f'k must be a number of links, not {k!r}')
     scores = self.score_all(torch.tensor([v]))[0]
-    scores[v] = scores[self.split.train_graph.neighbors(v)] = -torch.inf
+    scores[self.split.train_graph.taken(torch.tensor([v]))[0]] = -torch.inf
     best = scores.topk(min(k, int(scores.isfinite().sum()))).indices
     names = [graph.names[u] if graph.names else int(u) for u in best]
-    hidden = graph.has_link(torch.tensor(v), best).tolist()
+    hidden = graph.known.linked(torch.tensor(v), best).tolist()
     return pd.DataFrame(dict(node=names, score=scores[best].tolist(), hidden=hidden))
 
 # %% ../nbs/18_methods.ipynb #320d5698
@@ -378,7 +393,7 @@ def check_weights(model: LinkPredictor, calibration: tuple):
     if not numbers or not all(x.isfinite().all() for x in (*parts, torch.tensor(calibration))):
         raise ValueError('not finite numbers')
     decoder = model.decoder
-    if isinstance(decoder, PairTrees): decoder.trees.check(len(PairFeatures.names) + 2)
+    if isinstance(decoder, PairTrees): decoder.trees.check(len(feature_names(decoder.graph)) + 2)
 
 def check_history(history: list, best_epoch: int):
     "Refuse a history that no training gives"

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['neighbor_weights', 'shared_neighbors', 'to_dense', 'row_products', 'unit_rows', 'dense_if_full', 'compared',
-           'PairFeatures', 'walk_features', 'describe', 'pieces', 'pair_features', 'features_of_all', 'heuristic_map',
-           'hide_links', 'pairs_to_learn', 'TreeScore', 'PairTrees', 'NoEncoder', 'learn_trees']
+           'PairFeatures', 'feature_names', 'walk_features', 'describe', 'pieces', 'pair_features', 'features_of_all',
+           'heuristic_map', 'hide_links', 'pairs_to_learn', 'TreeScore', 'PairTrees', 'NoEncoder', 'learn_trees']
 
 # %% ../nbs/17_pairs.ipynb #66bd8c0f
 from dataclasses import dataclass, replace
@@ -16,9 +16,10 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity, issparse
 from torch import Tensor, nn
 
+from .directions import Directions, with_unanswered
 from .encoders import Embeddings
 from .graphs import Graph
-from .kernels import KnownLinks, to_scipy
+from .kernels import to_scipy
 from .predictor import Dot, DotScore
 from .ranking import metric_values
 from .splits import Split
@@ -80,6 +81,8 @@ class PairFeatures:
         self.units = [dense_if_full(unit_rows(x)) for x in averages]
         self.width = sum(x.shape[1] for x in self.units if not issparse(x))
         self.walks = self.A@self.degree   # walks of two links from each node
+        self.directions = Directions(graph) if graph.directed else None   # appendix AG
+        self.names = feature_names(graph)
 
     def rows(self, v: np.ndarray, u: np.ndarray) -> tuple:
         "Rows of v: of the adjacency matrix, and its features after no, one and two rounds"
@@ -92,6 +95,10 @@ class PairFeatures:
         once = diags(self.inverse[v])@(self.x[v] + others@self.x)
         twice = once + others@self.once
         return others, *(unit_rows(x) for x in (self.x[v], once, twice))
+
+def feature_names(graph: Graph) -> tuple:
+    "The names of the features; a directed graph has nine more"
+    return PairFeatures.names + (Directions.names if graph.directed else ())
 
 # %% ../nbs/17_pairs.ipynb #2209368d
 def walk_features(f: PairFeatures, A_v, A_u, v, u, linked: bool) -> list:
@@ -114,6 +121,7 @@ def describe(f: PairFeatures, v: np.ndarray, u: np.ndarray, linked: bool) -> np.
     columns += shared_neighbors(A_v, A_u, f.degree)
     columns += walk_features(f, A_v, A_u, v, u, linked)
     columns += [f.degree[v] - linked, f.degree[u] - linked]
+    if f.directions: columns += f.directions(v, u)
     return np.stack(columns, 1).astype(np.float32)
 
 # %% ../nbs/17_pairs.ipynb #84f28e8d
@@ -152,6 +160,7 @@ def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × 
     columns += [product(two, out), product((two.multiply(f.inverse)).tocsr()@f.A, out)]
     shape = len(v), len(f.degree)
     columns += [np.broadcast_to(f.degree[v][:, None], shape), np.broadcast_to(f.degree, shape)]
+    if f.directions: columns += f.directions.of_all(v)
     return torch.from_numpy(np.stack(columns, -1).astype(np.float32))
 
 # %% ../nbs/17_pairs.ipynb #0622a28d
@@ -176,11 +185,10 @@ def pairs_to_learn(
     most=300_000,                   # pairs in all
 ) -> tuple:
     "Each hidden link from both ends, nodes not linked to these ends, and which of them are links"
-    links = torch.cat([hidden, hidden.flip(1)])
+    links = hidden if known.directed else torch.cat([hidden, hidden.flip(1)])
     links = links[torch.randperm(len(links))[:max(1, most//(1 + negatives))]]
     v = links[:, :1].expand(-1, negatives).contiguous()
-    unlinked = KnownLinks(known.keys, known.num_nodes).draw_unlinked(v)
-    pairs = torch.cat([links, torch.stack([v, unlinked], -1).view(-1, 2)])
+    pairs = torch.cat([links, torch.stack([v, known.known.draw_unlinked(v)], -1).view(-1, 2)])
     return pairs, torch.arange(len(pairs)) < len(links)
 
 # %% ../nbs/17_pairs.ipynb #319a74a9
@@ -248,5 +256,7 @@ def learn_trees(
 ):
     "Grow the trees of a decoder"
     pairs, is_link = pairs_to_learn(hidden, known, negatives, most)
+    weights = None
+    if known.directed: pairs, is_link, weights = with_unanswered(pairs, is_link, known, negatives)
     inputs = TreeScore(decoder.features, score, decoder.trees).inputs(*pairs.T)
-    grow(decoder.trees, inputs, is_link, **options)
+    grow(decoder.trees, inputs, is_link, weights, **options)

@@ -123,17 +123,19 @@ class Uniform(NegativeSampler):
         fresh=True,       # draw in every step; False: once
         weight=1.,        # of the negatives in the loss
         fixed=None,       # the negatives, if they are given; only with fresh=False
+        sides=None,       # of a bipartite graph: draw from the other side (appendix C)
     ):
         super().__init__()
-        self.num_nodes, self.fresh, self.weight = num_nodes, fresh, weight
+        self.num_nodes, self.fresh, self.weight, self.sides = num_nodes, fresh, weight, sides
         if not fresh:
             if fixed is None: fixed = torch.randint(num_nodes, (num_links,))
             self.register_buffer('fixed', fixed, persistent=False)
 
     def sample(self, h, batch, score):
         "One negative for each link of the batch"
-        if self.fresh: u = torch.randint(self.num_nodes, batch.v.shape, device=batch.v.device)
-        else: u = self.fixed[batch.index]
+        if not self.fresh: u = self.fixed[batch.index]
+        elif self.sides: u = self.sides.draw(batch.v)
+        else: u = torch.randint(self.num_nodes, batch.v.shape, device=batch.v.device)
         return [Nodes(batch.v, u, self.weight)]
 
 # %% ../nbs/05_predictor.ipynb #04947781

@@ -160,10 +160,9 @@ protocols = dict(halves=(('neighbors', 'features'), _best_of_each),
 def _hard_candidates(split: Split, queries: Tensor, k: int, protocol, rng, chunk) -> Tensor:
     "k nodes per query that are not linked to it"
     names, choose = protocols[one_of('protocol', protocol, protocols)]
-    known, heuristics = split.graph.adjacency.to_scipy(), _heuristics(split)
+    heuristics = _heuristics(split)
     def candidates(v):
-        taken = known[v].toarray() > 0
-        taken[np.arange(len(v)), v] = True
+        taken = split.graph.taken(torch.from_numpy(v)).numpy()
         if (~taken).sum(1).min(initial=k) < k:
             raise InputError(f'a query has fewer than {k} nodes that it is not linked to')
         return choose([heuristics[name](v) for name in names], taken, k, rng)
@@ -194,6 +193,9 @@ def heart_pairs(
     seed=0, chunk=256,  # of the ties; links at a time
 ) -> Tensor:            # links × (1 + k) × 2, the hidden link first
     "HeaRT's questions: each hidden link among pairs that replace one of its ends"
+    if split.graph.directed:
+        raise InputError('HeaRT replaces both ends of a link, and arcs are asked from one: '
+                         "use harden(split, protocol='heart')")
     first = np.unique(link_ids(rows, split.graph.num_nodes), return_index=True)[1]
     links, rng = rows[np.sort(first), :2], np.random.default_rng(seed)
     for_v, for_u = (_hard_candidates(split, end, k//2, 'heart', rng, chunk) for end in links.T)
@@ -231,15 +233,13 @@ def rank_among_all(
 ) -> Tensor:               # 1 is best
     "Rank of each answer among all nodes that are not linked to its query, eq. (3.4)"
     graph = known.graph if isinstance(known, Split) else known
-    n, linked, found = graph.num_nodes, graph.adjacency.to_scipy(), torch.empty(len(questions))
+    n, found = graph.num_nodes, torch.empty(len(questions))
     for rows in questions[:, 0].argsort().split(max(1, max_scores//n)):
         pairs = questions[rows, :2]
         queries, index = pairs[:, 0].unique(return_inverse=True)   # each is scored once
         scores = _scores_of_all(scores_of, queries, n)[index].double()
         right = scores.gather(1, pairs[:, 1:])
-        row, node = linked[pairs[:, 0].numpy()].nonzero()
-        scores[torch.from_numpy(row), torch.from_numpy(node)] = -torch.inf
-        scores.scatter_(1, pairs, -torch.inf)
+        scores.masked_fill_(graph.taken(pairs[:, 0]), -torch.inf).scatter_(1, pairs, -torch.inf)
         found[rows] = _rank(right, scores, ties)
     return found
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from .checks import InputError
 from .encoders import Embeddings
 from .graphs import Graph
-from .kernels import KnownLinks
 from .predictor import NegativeSampler, Nodes
 
 # %% ../nbs/14_samplers.ipynb #ec496022
@@ -23,7 +22,7 @@ class Unlinked(NegativeSampler):
     "A uniform node for each query, drawn among the nodes not known to be linked to it"
     def __init__(self, graph: Graph):
         super().__init__()
-        self.known = KnownLinks(graph.keys, graph.num_nodes)
+        self.known = graph.look_up()
 
     def draw(self, v: Tensor, score=None, generator=None) -> Tensor:
         "Draw a negative for each query node; some samplers need the function `score`"
@@ -40,7 +39,7 @@ class PNS(Unlinked):
     ):
         super().__init__(graph)
         self.correct = correct
-        weight = graph.degrees.float()**power
+        weight = graph.arrivals.float()**power
         share = weight.double().cumsum(0)/weight.double().sum()
         self.register_buffer('cumulative', share, persistent=False)
         total = weight.sum()

@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['Split', 'repeated', 'draw_candidates', 'at_random', 'split_links', 'make_questions', 'candidate_pairs', 'thin_links',
-           'split_from_pyg', 'split_on_disk', 'read_split', 'refuse_leaks', 'load_split']
+           'split_from_pyg', 'WithHidden', 'split_on_disk', 'read_split', 'refuse_leaks', 'load_split']
 
 # %% ../nbs/02_splits.ipynb #396ea08f
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from .checks import InputError, one_of
 from .files import from_pyg, pyg_edges, read_split_arrays, whole_number
-from .graphs import Graph, graph_from_edges, load_graph, sorted_links
+from .graphs import Graph, graph_from_edges, load_graph, sorted_arcs, sorted_links
 from .hiding import askable, by_time, hidden_sizes
 from .kernels import pair_keys
 from .released import checksums, is_released, released_split_file
@@ -30,7 +29,7 @@ from .released import checksums, is_released, released_split_file
 class Split:
     "A graph with some links hidden for validation and test"
     graph: Graph      # the whole graph: features, names and all known links
-    train: Tensor     # m × 2, the links of the training graph
+    train: Tensor     # m × 2, the links, or arcs, of the training graph
     val: Tensor       # one row per validation question: v, u, and the candidates
     test: Tensor      # one row per test question
     source: str = ''  # how the split was made, such as 'seed 0'
@@ -40,7 +39,7 @@ class Split:
     @property
     def candidates(self): return self.test.shape[1] - 2
     @cached_property
-    def train_graph(self): return replace(self.graph, links=self.train)
+    def train_graph(self): return self.graph.with_pairs(self.train)
 
     def __repr__(self):
         return (f'{self.graph.name} split ({self.source}): {len(self.train):,} training links, '
@@ -60,23 +59,22 @@ def draw_candidates(
     k: int,            # number of candidates per query
     generator=None,    # of random numbers
 ) -> Tensor:
-    "For each query, k different nodes that are neither linked to it nor the query itself"
-    n, nodes = graph.num_nodes, torch.arange(graph.num_nodes)
-    free = n - 1 - graph.degrees[queries]
+    "For each query, k different nodes that could be its answer and are not known to be"
+    n, nodes, free = graph.num_nodes, torch.arange(graph.num_nodes), graph.num_free(queries)
     if (free < k).any():
         v = int(queries[free.argmin()])
         name = repr(graph.names[v]) if graph.names else v
         raise InputError(f'node {name} has only {int(free.min())} nodes that it is not linked to, '
                          f'too few for {k} candidates')
-    rows = torch.randint(n, (len(queries), k), generator=generator)
+    rows = graph.known.uniform(queries[:, None].expand(-1, k), generator)
     for i in (free < max(n/10, 2*k)).nonzero().flatten():
-        unlinked = nodes[~graph.has_link(queries[i], nodes) & (nodes != queries[i])]
+        unlinked = nodes[~graph.known.linked(queries[i], nodes)]
         rows[i] = unlinked[torch.randperm(len(unlinked), generator=generator)[:k]]
     left = torch.arange(len(queries))
     while len(left):
         part = rows[left]
         bad = graph.known.linked(queries[left, None], part) | repeated(part)
-        part[bad] = torch.randint(n, (int(bad.sum()),), generator=generator)
+        part[bad] = graph.known.uniform(queries[left, None].expand_as(part)[bad], generator)
         rows[left], left = part, left[bad.any(1)]
     return rows
 
@@ -84,11 +82,11 @@ def draw_candidates(
 def at_random(graph: Graph, sizes: tuple, candidates: int, generator) -> tuple:
     "Positions of training, validation and test links"
     n_val, n_test = sizes
-    order = torch.randperm(len(graph.links), generator=generator)
-    enough = askable(graph, graph.links, candidates, n_val + n_test)
+    order = torch.randperm(len(graph.pairs), generator=generator)
+    enough = askable(graph, graph.pairs, candidates, n_val + n_test)
     if not enough.all(): order = order[enough[order]]
     val, test = order[:n_val + n_test].split(sizes)
-    is_train = torch.ones(len(graph.links), dtype=torch.bool)
+    is_train = torch.ones(len(graph.pairs), dtype=torch.bool)
     is_train[torch.cat([val, test])] = False
     return is_train.nonzero()[:, 0], val, test
 
@@ -105,17 +103,17 @@ def split_links(
     one_of('by', by, ('random', 'time'))
     seed = whole_number('seed', seed, 0, 2**64 - 1)
     candidates = whole_number('candidates', candidates, 1, 10**9)
-    sizes = hidden_sizes(len(graph.links), num_val, num_test)
+    sizes = hidden_sizes(len(graph.pairs), num_val, num_test)
     generator = torch.Generator().manual_seed(seed)
     choose = by_time if by == 'time' else at_random
     train, *hidden = choose(graph, sizes, candidates, generator)
-    val, test = (make_questions(graph, graph.links[ids], candidates, generator) for ids in hidden)
+    val, test = (make_questions(graph, graph.pairs[ids], candidates, generator) for ids in hidden)
     source = f'seed {seed}' if by == 'random' else f'by time, seed {seed}'
-    return Split(graph, graph.links[train], val, test, source, by=by)
+    return Split(graph, graph.pairs[train], val, test, source, by=by)
 
 def make_questions(graph: Graph, links: Tensor, candidates: int, generator) -> Tensor:
-    "One row per question: each link from both of its ends, with candidates"
-    pairs, limit = torch.cat([links, links.flip(1)]), 2**28
+    "One row per question: each link from both of its ends, each arc from its source"
+    pairs, limit = links if graph.directed else torch.cat([links, links.flip(1)]), 2**28
     if len(pairs)*candidates > limit:
         raise InputError(f'{len(pairs):,} questions with {candidates:,} candidates each are too '
                          f'many for the memory: ask for at most {limit//len(pairs):,} candidates')
@@ -130,8 +128,8 @@ def candidate_pairs(rows: Tensor) -> Tensor:
 @patch
 def leaks(self: Split) -> dict:
     "Pairs that break a rule, grouped by the rule"
-    n, found = self.graph.num_nodes, {}
-    keys = lambda pairs: pair_keys(*pairs.T, n)
+    found: dict = {}
+    keys = lambda pairs: self.graph.key_of(*pairs.T)
     parts = dict(train=self.train, val=self.val[:, :2], test=self.test[:, :2])
     for part, rows in dict(val=self.val, test=self.test).items():
         seen = torch.isin(keys(rows[:, :2]), keys(self.train))
@@ -141,8 +139,8 @@ def leaks(self: Split) -> dict:
             is_link = torch.isin(keys(pairs), keys(links)) & ~known
             found[f'is a candidate in {part} but a link of {other}'] = pairs[is_link]
             known |= is_link
-        wrong = (self.graph.has_link(*pairs.T) | (pairs[:, 0] == pairs[:, 1])) & ~known
-        found[f'is a candidate in {part} but a link of the graph, or the query itself'] = \
+        wrong = self.graph.known.linked(*pairs.T) & ~known
+        found[f'is a candidate in {part} but a link of the graph, or cannot be a link'] = \
             pairs[wrong]
     overlap = torch.isin(keys(parts['test']), keys(parts['val']))
     found['is in val and, in one direction or the other, in test'] = parts['test'][overlap]
@@ -240,17 +238,26 @@ def save(self: Split, path):
                         fingerprint=self.graph.fingerprint)
 
 # %% ../nbs/02_splits.ipynb #34cfbfbf
+class WithHidden:
+    "A graph in a folder and its hidden links: what `make_questions` asks of a graph"
+    names, directed = None, False
+    def __init__(self, graph):
+        self.graph, self.num_nodes, self.known = graph, graph.num_nodes, self
+        self.hidden = pair_keys(*graph.hidden.T, self.num_nodes)
+
+    def num_free(self, v): return self.num_nodes - 1 - self.graph.degrees[v]
+    def uniform(self, v, generator=None):
+        return torch.randint(self.num_nodes, v.shape, generator=generator)
+    def linked(self, v, u):
+        keys = pair_keys(*torch.broadcast_tensors(v, u), self.num_nodes)
+        return self.graph.has_link(v, u) | torch.isin(keys, self.hidden) | (v == u)
+
 def split_on_disk(
     graph,          # a graph in a folder, appendix AC
     candidates=9,   # number of candidates per question
 ) -> Split:
     "The split of a graph in a folder, with the links that `dmns_convert` has hidden"
-    known, n = copy(graph), graph.num_nodes
-    hidden = pair_keys(*graph.hidden.T, n)
-    is_hidden = lambda u, v: torch.isin(pair_keys(*torch.broadcast_tensors(u, v), n), hidden)
-    linked = lambda u, v: graph.has_link(u, v) | is_hidden(u, v) | (u == v)
-    known.has_link, known.known = linked, SimpleNamespace(linked=linked)
-    generator = torch.Generator().manual_seed(graph.seed)
+    generator, known = torch.Generator().manual_seed(graph.seed), WithHidden(graph)
     parts = graph.hidden.split([graph.num_val, len(graph.hidden) - graph.num_val])
     val, test = (make_questions(known, links, candidates, generator) for links in parts)
     train = torch.empty(graph.num_links, 2, device='meta')   # only their number: they stay on disk
@@ -276,11 +283,12 @@ def read_split(
     known = known and all(rows.min() >= 0 and rows.max() < graph.num_nodes for rows in all_rows)
     if known:
         pairs = torch.cat([rows[:, :2] for rows in all_rows])
-        known = bool((graph.has_link(*pairs.T) | (pairs[:, 0] == pairs[:, 1])).all())
+        known = bool((graph.known.linked(*pairs.T) | (pairs[:, 0] == pairs[:, 1])).all())
     if not known: raise InputError(f'{path} was made for another graph than {graph.name}')
     source, by = str(parts.get('source', path.name)), str(parts.get('by', 'random'))
     rows = train[:, :3] if train.shape[1] > 2 else None
-    split = Split(graph, sorted_links(train[:, :2]), val, test, source, rows, by)
+    pairs = sorted_arcs(train[:, :2]) if graph.directed else sorted_links(train[:, :2])
+    split = Split(graph, pairs, val, test, source, rows, by)
     refuse_leaks(split, path)
     return split
 
@@ -303,9 +311,11 @@ def load_split(
     split=None,      # file of a split; 'own': a new one; None: released if there is one, else new
     seed=0,          # of a new split
     features=None,   # table of features, for a file of links
+    directed=False,  # keep the directions of links
+    bipartite=False, # the two ends of a link are of two kinds
 ) -> Split:
     "Load a graph by name or from a file, with its split"
-    graph = load_graph(dataset, root, features)
+    graph = load_graph(dataset, root, features, directed, bipartite)
     if hasattr(graph, 'folder'): return split_on_disk(graph)
     if split is None and dataset in checksums: split = released_split_file(dataset, root)
     return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)

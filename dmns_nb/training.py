@@ -18,8 +18,7 @@ from torch.nn.utils import parameters_to_vector
 
 from .checks import (InputError, LiveCurve, can_show_progress, in_notebook, one_of,
                             progress_bar)
-from .graphs import Graph
-from .kernels import pair_keys
+from .graphs import Graph, pairs_of
 from .predictor import LinkPredictor
 from .ranking import (expected_map, harden, metric_values, rank_among_all,
                              sample_questions)
@@ -27,8 +26,8 @@ from .splits import Split, draw_candidates
 
 # %% ../nbs/06_training.ipynb #c221a418
 def training_links(graph: Graph) -> Tensor:
-    "Each link from both of its ends, 2 × 2m"
-    links = graph.edge_index
+    "Each link from both of its ends, 2 × 2m; each arc from its source"
+    links = graph.arcs.T if graph.directed else graph.edge_index
     if graph.num_nodes > 2**15:    # sorted by query: faster if embeddings do not fit the cache
         links = links[:, links[0].argsort(stable=True)]
     return links.contiguous()
@@ -102,9 +101,9 @@ def train_step(model: LinkPredictor, optimizer, batch: Batch) -> Tensor:
 # %% ../nbs/06_training.ipynb #c14f1792
 def seen_graph(split: Split) -> Graph:
     "The graph of the training and validation links"
-    n = split.graph.num_nodes
-    keys = pair_keys(*torch.cat([split.train, split.val[:, :2]]).T, n).unique()
-    return replace(split.graph, links=torch.stack([keys//n, keys%n], 1))
+    graph = split.graph
+    keys = graph.key_of(*torch.cat([split.train, split.val[:, :2]]).T).unique()
+    return graph.with_pairs(pairs_of(keys, graph.num_nodes))
 
 def validation_questions(
     split: Split,
@@ -113,8 +112,8 @@ def validation_questions(
 ) -> Tensor:
     "Validation questions with more candidates, none linked to the query in training or validation"
     if not candidates: return split.val
-    n, asked, known = split.graph.num_nodes, split.val[:, :2], seen_graph(split)
-    free = int((n - 1 - known.degrees[asked[:, 0]]).min())   # possible candidates, at least
+    asked, known = split.val[:, :2], seen_graph(split)
+    free = int(known.num_free(asked[:, 0]).min())   # possible candidates, at least
     candidates = max(split.candidates, min(candidates, 200_000//len(asked), free))
     generator = torch.Generator().manual_seed(seed)
     return torch.cat([asked, draw_candidates(known, asked[:, 0], candidates, generator)], 1)

@@ -94,6 +94,7 @@ def copy_trees(trees: Trees, model):   # model: a HistGradientBoostingClassifier
 def grow(
     trees: Trees,             # what to fill
     x: Tensor, y: Tensor,     # one row per pair; 1 for links and 0 for others
+    weights=None,             # of the pairs
     lr=.05, leaves=15,        # shrinkage of each tree; most leaves
 ):
     "Boosted trees that tell links from other pairs"
@@ -101,5 +102,5 @@ def grow(
     model = HistGradientBoostingClassifier(
         max_iter=len(trees.value), learning_rate=lr, max_leaf_nodes=leaves,
         early_stopping=False, random_state=0)
-    copy_trees(trees, model.fit(x.numpy(), y.numpy()))
+    copy_trees(trees, model.fit(x.numpy(), y.numpy(), weights))
     return model

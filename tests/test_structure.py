@@ -17,10 +17,10 @@ from dmns_nb.splits import split_links
 from dmns_nb.training import State, progress
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = '''checks link_tables feature_tables files kernels disk drawing trees
+ORDER = '''checks link_tables feature_tables sides files kernels disk drawing trees
     graphs released hiding saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
-    samplers rivals adversarial subgraphs pairs pair_decoders
+    samplers rivals adversarial subgraphs directions pairs pair_decoders
     settings checkpoints minibatch methods
     candidates predict runs records scale processes experiments tables figures
     terminal demo commands pages
