@@ -14,7 +14,7 @@ from .checks import InputError
 
 # %% ../nbs/R_trees.ipynb #3a6714aa
 max_leaves = 16   # one bit each
-_first = np.array([(m & -m).bit_length() - 1 for m in range(2**max_leaves)], np.int8)   # lowest bit
+_first = np.array([(~m & m + 1).bit_length() - 1 for m in range(2**max_leaves)], np.int8)   # 0 bit
 
 class Trees(nn.Module):
     "A sum of trees: each row of the arrays is a tree, each column a question, or a leaf"
@@ -29,7 +29,7 @@ class Trees(nn.Module):
         for name, array in arrays.items(): self.register_buffer(name, array)
 
     @torch.no_grad()
-    def forward(self, x: Tensor, chunk=8192) -> Tensor:   # one row per pair; rows at a time
+    def forward(self, x: Tensor, chunk=2**14) -> Tensor:   # one row per pair; rows at a time
         "The sum for each row"
         scores = [self._sum(part.T.contiguous().numpy()) for part in x.float().split(chunk)]
         return torch.from_numpy(np.concatenate(scores)) if scores else x.new_zeros(0)
@@ -47,7 +47,7 @@ class Trees(nn.Module):
                 np.greater(columns[f], threshold, out=above)
                 np.multiply(above, np.uint16(leaves), out=bits)
                 excluded |= bits
-            score += value[_first[~excluded]]
+            score += value.take(_first.take(excluded))
         return score
 
     def check(self, columns: int):   # number of columns that the trees are given
