@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .methods import Run
-from .pairs import PairFeatures, TreeScore, neighbor_weights, pieces, to_dense
+from .pairs import (PairFeatures, TreeScore, neighbor_weights, pair_features, pieces,
+                           to_dense)
 from .predictor import DotScore
 from .ranking import feature_rows
 
@@ -30,11 +31,17 @@ class Excluded:
     "Pairs that are not predicted: known links, a node with itself, nodes of which nothing is known"
     def __init__(self, run: Run):
         self.graph, self.unknown = run.split.graph, nothing_known(run)
-        self.known = self.graph.adjacency.to_scipy()
+        self.known = self.graph.answers.to_scipy()
 
     def __call__(self, v: Tensor, u: Tensor) -> Tensor:
         "Whether each pair is excluded"
-        return (v == u) | self.unknown[u] | self.graph.has_link(v, u)
+        return self.unknown[u] | self.graph.known.linked(v, u)
+
+    def hide(self, scores: Tensor, queries: Tensor, nodes) -> Tensor:
+        "Set the scores of nodes of the query's own side to −∞, if the graph has two sides"
+        side = self.graph.side
+        return scores if side is None else scores.masked_fill_(side[queries, None] == side[nodes],
+                                                               -torch.inf)
 
     def pairs(self, queries: Tensor) -> tuple:
         "Known links and the queries themselves, as rows and nodes, sorted by node"
@@ -58,7 +65,7 @@ def best_by_dot(
     cuts = torch.searchsorted(node, torch.tensor([*starts, n])).tolist()
     for start, first, last in zip(starts, cuts, cuts[1:]):
         part = slice(start, min(n, start + tile))
-        scores = torch.addmm(bias[part], q, score.z[part].T)
+        scores = excluded.hide(torch.addmm(bias[part], q, score.z[part].T), queries, part)
         scores[row[first:last], node[first:last] - start] = -torch.inf
         if rest := -scores.shape[1]%group: scores = pad(scores, (0, rest), value=-torch.inf)
         maxima.append(scores.view(len(q), -1, group).amax(2))
@@ -99,6 +106,7 @@ def best_by_cells(
         place[nodes] = torch.arange(pool)
         for part in members.split(1024):
             scores = torch.addmm(bias[nodes], z[part], z[nodes].T)
+            excluded.hide(scores, part, nodes)
             row, column = excluded.pairs(part)
             row, column = row[place[column] >= 0], place[column][place[column] >= 0]
             scores[row, column] = -torch.inf
@@ -128,8 +136,9 @@ class Candidates:
         self.features = score.features if trees else PairFeatures(run.split.train_graph)
         self.dot = score.score if trees else score if isinstance(score, DotScore) else None
         if self.dot is not None and not self.dot.z.shape[1]: self.dot = None   # no encoder
-        self.popular = torch.from_numpy(self.features.degree).argsort(descending=True, stable=True)
-        cells = many and self.dot is not None and len(self.popular) > 20_000
+        self.graph = graph = self.features.graph
+        self.popular = graph.arrivals.argsort(descending=True, stable=True)
+        cells = many and self.dot is not None and graph.num_nodes > 20_000
         self.near = best_by_cells(self.dot, size, excluded) if cells else None
 
     def similar(self, queries: Tensor, size: int) -> Tensor:
@@ -138,11 +147,21 @@ class Candidates:
             return self.near[queries, :size].long()
         return best_by_dot(self.dot, queries, size, self.excluded)[0]
 
+    def most_popular(self, queries: Tensor, size: int) -> Tensor:
+        "The nodes with the most links, of the other side if there are two; −1 if there are fewer"
+        side = self.graph.side
+        if side is None: return self.popular[:size].expand(len(queries), -1)
+        lists = [self.popular[side[self.popular] != own][:size] for own in (False, True)]
+        lists = [pad(nodes, (0, size - len(nodes)), value=-1) for nodes in lists]
+        return torch.stack(lists)[side[queries].long()]
+
     def rankings(self, queries: Tensor, size: int) -> list:
         "The first nodes by each rule, one row per query, and how many of them to keep"
         f, v, more = self.features, queries.numpy(), min(2*size, len(self.popular))
-        walks = top_of_rows((f.A[v]@f.step).tocsr(), more)   # more: some will be excluded
-        found = [walks, self.popular[:more].expand(len(v), -1)]
+        walks = f.A[v]@f.step
+        if self.graph.side is not None: walks = walks@f.step   # two links lead to the same side
+        walks = top_of_rows(walks.tocsr(), more)               # more: some will be excluded
+        found = [walks, self.most_popular(queries, more)]
         if self.dot is not None:
             return [(self.similar(queries, size), size)] + [(x, -(-size//3)) for x in found]
         found.append(top_of_rows(f.units[0][v]@f.units[0].T, more))
@@ -225,19 +244,25 @@ def candidate_features(
     row: np.ndarray, u: np.ndarray,   # of each pair: which query, in order, and its candidate
     room=2e7,                         # numbers to keep in memory at a time
 ) -> np.ndarray:
-    "The twelve features of queries with some candidates, none of which is linked to its query"
+    "The features of queries with some candidates, none of which is linked to its query"
     v, count = queries.numpy(), np.bincount(row, minlength=len(queries))
     found: list = [np.empty((0, len(f.names)), np.float32)]
     for p in pieces((2 + count)*f.x.shape[1] + count, room):
         pairs = slice(*np.searchsorted(row, (p[0], p[-1] + 1)))
         part = v[p], row[pairs] - p[0], u[pairs]
-        degrees = [f.degree[part[0]][part[1]], f.degree[part[2]]]
-        found.append(np.stack(cosines(f, *part) + walks(f, *part) + degrees, 1))
+        columns = cosines(f, *part) + walks(f, *part)
+        columns += [f.degree[part[0]][part[1]], f.degree[part[2]]]
+        if f.directions: columns += f.directions(part[0][part[1]], part[2])
+        found.append(np.stack(columns, 1))
     return np.concatenate(found).astype(np.float32)
 
 def score_candidates(run: Run, queries: Tensor, row: Tensor, nodes: Tensor) -> Tensor:
     "Scores of queries with some candidates; the pairs are sorted by query"
     score, v = run.bound_score, queries[row]
     if not isinstance(score, TreeScore): return score(v[:, None], nodes[:, None])[:, 0]
-    x = candidate_features(score.features, queries, row.numpy(), nodes.numpy())
-    return score.trees(score.with_score(torch.from_numpy(x), v, nodes))
+    f = score.features
+    x = torch.from_numpy(candidate_features(f, queries, row.numpy(), nodes.numpy()))
+    if f.directions:   # a candidate may point to its query
+        linked = f.graph.has_link(v, nodes)
+        x[linked] = pair_features(f, v[linked], nodes[linked])
+    return score.trees(score.with_score(x, v, nodes))

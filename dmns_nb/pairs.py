@@ -150,7 +150,7 @@ def pair_features(
 
 # %% ../nbs/17_pairs.ipynb #26d6fca5
 def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × nodes × features
-    "The features of queries with all nodes; if the two are linked, the link is counted"
+    "The features of queries with all nodes; a known answer is described with its link"
     v = queries.numpy()
     A_v, product = f.A[v], lambda a, b: to_dense(a@b.T)
     columns = [product(a[v], b) for a, b in compared(f.units, f.units)]
@@ -161,7 +161,11 @@ def features_of_all(f: PairFeatures, queries: Tensor) -> Tensor:   # queries × 
     shape = len(v), len(f.degree)
     columns += [np.broadcast_to(f.degree[v][:, None], shape), np.broadcast_to(f.degree, shape)]
     if f.directions: columns += f.directions.of_all(v)
-    return torch.from_numpy(np.stack(columns, -1).astype(np.float32))
+    found = torch.from_numpy(np.stack(columns, -1).astype(np.float32))
+    if f.directions:   # nodes that point to the query are candidates: without that arc
+        row, u = A_v.nonzero()
+        found[row, u] = pair_features(f, queries[row], torch.from_numpy(u).long())
+    return found
 
 # %% ../nbs/17_pairs.ipynb #0622a28d
 def heuristic_map(split: Split) -> dict:
