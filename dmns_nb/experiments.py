@@ -31,7 +31,7 @@ from .splits import Split, load_split, thin_links
 @dataclass(frozen=True)
 class Job:
     "One run of an experiment"
-    dataset: str                               # name, or name@share of the training links
+    dataset: str                     # name, name@share of the training links, or name@directed
     config: Config
     grid: dict = field(default_factory=dict)   # settings to search over; empty: train once
     split: str = 'released'                    # or 'own': made here; always for Debian
@@ -51,9 +51,10 @@ class Job:
 
 def load_job_split(job: Job, root=None) -> Split:
     "Load the split of a job"
-    split = load_split(job.graph_name, root, 'own' if job.split_name == 'own' else None)
-    share = job.dataset.partition('@')[2]
-    return thin_links(split, float(share)) if share else split
+    own, change = 'own' if job.split_name == 'own' else None, job.dataset.partition('@')[2]
+    if change == 'directed': return load_split(job.graph_name, root, own, directed=True)
+    split = load_split(job.graph_name, root, own)
+    return thin_links(split, float(change)) if change else split
 
 # %% ../nbs/H_experiments.ipynb #e02ac772
 paper_data = ('cora', 'citeseer', 'cs', 'actor')
@@ -260,7 +261,10 @@ _pairs = {'GCN': row('gcn'), "PyG's loop": row('pyg'), 'DNS': row('dns'),
           'boosted': row('boosted'), 'boosted, DMNS': row('dmns', decoder='trees')}
 experiments |= {
     'pairs': Experiment('boosted trees on features of pairs, and encoders', _pairs, all_data, 5,
-                        _on_cs(_pairs), needs='all_ranks')}
+                        _on_cs(_pairs), needs='all_ranks'),
+    'directed': Experiment('the directions of links kept',
+                           {k: _pairs[k] for k in ('GCN', 'features, boosted', 'boosted')},
+                           ('actor@directed', 'debian@directed'), 5, needs='all_ranks')}
 
 # %% ../nbs/H_experiments.ipynb #5e2ecd5a
 weights_tried: dict = {   # kind of negatives → method, settings, weight, and the values tried
