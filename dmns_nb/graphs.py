@@ -221,8 +221,8 @@ def look_up(self: Graph) -> KnownLinks:
 @patch(as_prop=True)
 def arrivals(self: Graph) -> Tensor:
     "Number of arcs that end at each node; without directions, its degree"
-    return torch.bincount(self.arcs[:, 1], minlength=self.num_nodes) if self.directed \
-        else self.degrees
+    if not self.directed: return self.degrees
+    return torch.bincount(self.pairs[:, 1], minlength=self.num_nodes)
 
 @patch
 def num_free(self: Graph, v: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ def repeated(rows: Tensor) -> Tensor:
     return same.scatter(1, order[:, 1:], values[:, 1:] == values[:, :-1])
 
 def draw_candidates(
-    graph: Graph,      # has all known links
+    graph,             # has all known links
     queries: Tensor,   # query nodes
     k: int,            # number of candidates per query
     generator=None,    # of random numbers
@@ -111,7 +111,7 @@ def split_links(
     source = f'seed {seed}' if by == 'random' else f'by time, seed {seed}'
     return Split(graph, graph.pairs[train], val, test, source, by=by)
 
-def make_questions(graph: Graph, links: Tensor, candidates: int, generator) -> Tensor:
+def make_questions(graph, links: Tensor, candidates: int, generator) -> Tensor:
     "One row per question: each link from both of its ends, each arc from its source"
     pairs, limit = links if graph.directed else torch.cat([links, links.flip(1)]), 2**28
     if len(pairs)*candidates > limit:
