@@ -30,9 +30,10 @@ picked = 'DMNS, nodes picked'
 uniform_rows = ('GCN', 'GVAE')   # the encoders that it chooses from, with uniform negatives
 
 def title(dataset: str) -> str:
-    "A dataset's name in a table; cs@0.2 is CS with a fifth of its links"
-    name, _, share = dataset.partition('@')
-    return titles[name] + (f', {float(share):.0%}' if share else '')
+    "A dataset's name in a table; cs@0.2 is CS with a fifth of its links, cs@directed with arcs"
+    name, _, change = dataset.partition('@')
+    if change not in ('', 'directed'): change = f'{float(change):.0%}'
+    return ', '.join(filter(None, (titles[name], change)))
 
 def _read_json(file) -> dict:
     return json.loads(file.read_text(encoding='utf-8')) if file.is_file() else {}
