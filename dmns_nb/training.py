@@ -5,12 +5,15 @@
 # %% auto #0
 __all__ = ['stopping_kinds', 'training_links', 'Batch', 'LinkLoader', 'descend', 'train_step', 'seen_graph',
            'validation_questions', 'validate', 'stopping_questions', 'State', 'require_finite', 'epochs', 'progress',
-           'logged']
+           'log_writer', 'logged']
 
 # %% ../nbs/06_training.ipynb #e0eae851
 import sys, time
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -246,13 +249,32 @@ def progress(
     if curve: curve.close()
 
 # %% ../nbs/06_training.ipynb #dc972116
+@contextmanager
+def log_writer(path):
+    "Gives a function that writes an epoch to a .csv file, or for TensorBoard into a folder"
+    if Path(path).suffix and not Path(path).is_dir():
+        with open(path, 'w', encoding='utf-8') as f:
+            print('epoch,loss,validation', file=f)
+            yield lambda epoch, loss, value: print(epoch, f'{loss:.6g}', f'{value:.6g}', sep=',',
+                                                   file=f, flush=True)
+        return
+    if find_spec('tensorboard') is None:
+        raise InputError(f'the log {path} is a folder for TensorBoard, which is not installed: run '
+                         'pip install tensorboard, or name a .csv file')
+    from torch.utils.tensorboard import SummaryWriter  # slow to import, and only needed here
+    with SummaryWriter(str(path), purge_step=1) as writer:   # hides what a previous run has written
+        def write(epoch, *values):
+            for name, value in zip(('loss', 'validation'), values):
+                if value == value: writer.add_scalar(name, value, epoch)
+            writer.flush()
+        yield write
+
 def logged(loop, path):
-    "The same loop; a line per epoch is written to a .csv file, also for epochs done before"
-    with open(path, 'w', encoding='utf-8') as f:
-        print('epoch,loss,validation', file=f)
+    "The same loop; every epoch is written to a log, also those done before"
+    with log_writer(path) as write:
         written = 0
         for state in loop:
-            for loss, value in state.history[written:]:
+            for epoch in state.history[written:]:
                 written += 1
-                print(written, f'{loss:.6g}', f'{value:.6g}', sep=',', file=f, flush=True)
+                write(written, *epoch)
             yield state
