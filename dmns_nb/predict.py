@@ -164,7 +164,8 @@ def predict_links(
     excluded = Excluded(run)
     queries = queries[~excluded.unknown[queries]]
     found = candidates == 'found' or candidates == 'auto' and find_first(run, len(queries))
-    find, none = Candidates(run, excluded) if found else None, queries[:0]
+    many, none = len(queries) > n//2, queries[:0]
+    find = Candidates(run, excluded, many, max(100, int(k))) if found else None
     rows = [(none, none, none.float(), none)]
     parts = queries.split(chunk_size(run, max_scores, found)) if len(queries) else ()
     for part in progress_bar(parts, desc='predicting'):
