@@ -193,7 +193,8 @@ def graph_from_edges(
     if names and not given and not (features is None and labels is None):
         raise InputError('edges are given by name: give names= too, in the order of the rows '
                          'of features and labels')
-    n = count_nodes(edges, num_nodes, features=features, names=names, labels=labels)
+    kinds = None if isinstance(bipartite, bool) else bipartite
+    n = count_nodes(edges, num_nodes, features=features, names=names, labels=labels, kinds=kinds)
     features, feature_notes = feature_matrix(features, n)
     side, edges = two_sides(edges, bipartite, n, names), torch.from_numpy(edges)
     pairs, times, dropped = _each_once(edges, link_times(times, len(edges)), n, directed)
