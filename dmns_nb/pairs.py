@@ -67,6 +67,7 @@ class PairFeatures:
              'cosine, smoothed to own', 'cosine, smoothed twice', 'common neighbours',
              'Adamic–Adar', 'resource allocation', 'walks of length 3', 'walks of length 4',
              'degree of the query', 'degree of the candidate')
+    directions = None   # of a directed graph: further features, appendix AH
 
     def __init__(self, graph: Graph):
         self.graph, self.A = graph, graph.adjacency.to_scipy()
@@ -81,7 +82,7 @@ class PairFeatures:
         self.units = [dense_if_full(unit_rows(x)) for x in averages]
         self.width = sum(x.shape[1] for x in self.units if not issparse(x))
         self.walks = self.A@self.degree   # walks of two links from each node
-        self.directions = Directions(graph) if graph.directed else None   # appendix AG
+        if graph.directed: self.directions = Directions(graph)
         self.names = feature_names(graph)
 
     def rows(self, v: np.ndarray, u: np.ndarray) -> tuple:
