@@ -67,7 +67,7 @@ class PairFeatures:
              'cosine, smoothed to own', 'cosine, smoothed twice', 'common neighbours',
              'Adamic–Adar', 'resource allocation', 'walks of length 3', 'walks of length 4',
              'degree of the query', 'degree of the candidate')
-    directions = None   # of a directed graph: further features, appendix AH
+    directions: Directions | None = None   # of a directed graph: further features, appendix AH
 
     def __init__(self, graph: Graph):
         self.graph, self.A = graph, graph.adjacency.to_scipy()
