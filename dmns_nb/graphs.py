@@ -21,7 +21,7 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .disk import open_graph
+from .disk import DiskGraph
 from .files import (as_int, class_ids, count_nodes, feature_matrix, from_networkx, from_pyg,
                            link_times, node_ids, read_graph, read_npz)
 from .kernels import Adjacency, KnownLinks, pair_keys
@@ -214,7 +214,7 @@ def load_graph(
         return graph_from_edges(**read_npz(files('dmns_nb')/'data'/'debian.npz'), name=source)
     if source in datasets:
         return graph_from_edges(**from_pyg(pyg_dataset(source, data_root(root))), name=source)
-    if Path(source).is_dir(): return open_graph(source)   # appendix AC
+    if Path(source).is_dir(): return DiskGraph(source)   # appendix AC
     if is_table(source) or str(source).lower().endswith('.npz'):
         return _from_file(Path(source), features)
     close = get_close_matches(str(source).lower(), datasets, n=1)

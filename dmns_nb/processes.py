@@ -21,7 +21,7 @@ from fastcore.script import call_parse, store_true
 from .checkpoints import (Checkpoint, identity_of, named_optimizers, random_state,
                                  set_random_state)
 from .checks import InputError, one_of, own_randomness, pick_device
-from .methods import Run, Training, progress
+from .methods import Run, Training, progress, run_loop
 from .minibatch import in_minibatches
 from .settings import Config, parse_setting
 from .splits import Split, load_split
@@ -146,13 +146,9 @@ def fit_shared(
         saver = Checkpoint(training.model, training.optimizer, state, identity, device)
         connect(training)
         begin(saver, checkpoint, resume)
-        start, saved = start - state.seconds, time.perf_counter()
-        for _ in progress(agreed(training), config.epochs, state.epoch, quiet or rank > 0):
-            state.seconds = time.perf_counter() - start
-            if checkpoint and not rank and time.perf_counter() - saved >= save_every:
-                saver.save(checkpoint)
-                saved = time.perf_counter()
-        if checkpoint and not rank: saver.save(checkpoint)
+        loop = progress(agreed(training), config.epochs, state.epoch, quiet or rank > 0)
+        own = None if rank else checkpoint   # process 0 writes
+        run_loop(loop, saver, own, save_every, start - state.seconds)
         model = training.finish()
     return Run(config, split, model, state.history, state.best_epoch, state.seconds)
 
@@ -242,6 +238,7 @@ def share_training(
         lost = isinstance(e, LostProcess)
         if lost or os.environ.get('RANK', '0') == '0': say(e)
         os._exit(1 if lost else 2)   # without waiting for the others
+    except KeyboardInterrupt: told_to_end()   # after the signal, process 0 has saved an epoch
     sys.stdout.flush()
     os._exit(0)   # and not for the threads of the communication library
 
