@@ -203,15 +203,24 @@ def has_link(self: DiskGraph, u: Tensor, v: Tensor) -> Tensor:
     return (low < end) & (col[low.clamp(max=len(col) - 1)] == v)
 
 @patch
-def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int) -> Tensor:
+def stored_rows(
+    self: DiskGraph,
+    propagate, hops: int, norm: str, projected: int,   # see appendix AD
+    rank=0, world=1, wait=lambda: None,                # processes that compute them together
+) -> Tensor:
     "The result of `propagate`, written to the folder at the first call"
     width = (hops + 1)*min(self.features.shape[1], projected)
     name, shape = f'rows-{hops}-{norm}-{width}', (self.num_nodes, width)
     if not (self.folder/name).exists():
-        temporary = self.folder/f'{name}.{os.getpid()}'
-        array: np.ndarray = np.memmap(temporary, np.float16, 'w+', shape=shape)
-        propagate(self, hops, norm, projected, torch.from_numpy(array))
+        temporary = self.folder/f'{name}.{os.getpid() if world == 1 else os.getppid()}'
+        if not rank: np.memmap(temporary, np.float16, 'w+', shape=shape)
+        wait()
+        array: np.ndarray = np.memmap(temporary, np.float16, 'r+', shape=shape)
+        propagate(self, hops, norm, projected, torch.from_numpy(array), rank=rank, world=world,
+                  wait=wait)
         array.flush()   # type: ignore[attr-defined]
-        os.replace(temporary, self.folder/name)
+        wait()
+        if not rank: os.replace(temporary, self.folder/name)
+        wait()
         self.release()
     return self.map(name, np.float16, shape)
