@@ -214,7 +214,7 @@ def load_graph(
         return graph_from_edges(**read_npz(files('dmns_nb')/'data'/'debian.npz'), name=source)
     if source in datasets:
         return graph_from_edges(**from_pyg(pyg_dataset(source, data_root(root))), name=source)
-    if Path(source).is_dir(): return DiskGraph(source)   # appendix AC
+    if Path(source).is_dir(): return DiskGraph(source)   # type: ignore[return-value]
     if is_table(source) or str(source).lower().endswith('.npz'):
         return _from_file(Path(source), features)
     close = get_close_matches(str(source).lower(), datasets, n=1)
