@@ -314,7 +314,7 @@ def draw_figures(results, splits, folder):
 @call_parse
 @user_errors
 def dmns_convert(
-    links: str,            # .csv, .tsv or .npy table: two node ids per line, whole numbers from 0
+    links: str,            # .csv, .tsv, .txt (or .gz) or .npy table: two node ids from 0 per line
     folder: str,           # new folder for the result
     features: str = None,  # .npy file with one row of numbers per node; default: random numbers
     num_nodes: int = None, # number of nodes, if the highest ids have no links

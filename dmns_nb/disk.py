@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['read_chunks', 'copy_pairs', 'pair_chance', 'fill_buckets', 'sort_buckets', 'copy_features', 'convert_links',
-           'DiskGraph', 'open_graph']
+           'DiskGraph']
 
 # %% ../nbs/AC_disk.ipynb #dd49f7e6
 import hashlib, json, mmap, os
@@ -18,28 +18,24 @@ from torch import Tensor
 
 from .checks import InputError
 from .kernels import Adjacency, exclusive_cumsum
+from .link_tables import find_layout, is_table, read_rows, reading
 
 # %% ../nbs/AC_disk.ipynb #ce728381
 def read_chunks(path, lines: int):
-    "Pairs of node ids from a .csv or .tsv table or an .npy array, so many lines at a time"
-    import pandas as pd  # slow to import, and only needed here
-    path = Path(path)
-    if not path.is_file(): raise InputError(f'there is no file {path}')
-    if path.suffix == '.npy':
-        pairs = np.load(path, mmap_mode='r', allow_pickle=False)
+    "Pairs of node ids from a table of links or an .npy array, so many lines at a time"
+    if Path(path).suffix == '.npy':
+        with reading(path): pairs = np.load(path, mmap_mode='r', allow_pickle=False)
         for start in range(0, len(pairs), lines): yield np.array(pairs[start:start + lines])
         return
-    separator = '\t' if path.suffix == '.tsv' else ','
-    with open(path, encoding='utf-8-sig') as f:
-        first = next((line for line in f if line.strip() and not line.startswith('#')), '')
-    header = None if first.split(separator)[0].strip().isdecimal() else 0
+    if not is_table(path):
+        raise InputError(f'{path} is no table of links: give a .csv, .tsv, .txt or .npy file')
+    layout = find_layout(path)
+    skip = layout.skip + layout.may_be_header
     try:
-        tables = pd.read_csv(path, sep=separator, header=header, comment='#', usecols=[0, 1],
-                             dtype=np.int64, chunksize=lines)
-        for table in tables: yield table.to_numpy()
-    except (ValueError, OverflowError) as e:
+        for pairs, _ in read_rows(path, layout, skip, np.int64, lines): yield pairs
+    except InputError as e:
         raise InputError(f'{path} needs two whole numbers per line, the ids of two nodes, to be '
-                         f'converted: {e}') from e
+                         f'converted: {e.__cause__ or e}') from e
 
 # %% ../nbs/AC_disk.ipynb #a7eb749e
 def copy_pairs(source, target, lines: int) -> np.ndarray:   # links per node
@@ -118,7 +114,7 @@ def copy_features(source, target, num_nodes: int, rows=2**14) -> int:   # number
 
 # %% ../nbs/AC_disk.ipynb #940dcc5c
 def convert_links(
-    source, folder,     # .csv, .tsv or .npy table of links; where to write
+    source, folder,     # .csv, .tsv, .txt (or .gz of these) or .npy table; where to write
     features=None,      # .npy file with one row per node; random numbers if not given
     num_nodes=None,     # if the highest ids have no links
     hidden=10_000,      # links to hide for validation, and for the test; at most 5 % each
@@ -206,20 +202,25 @@ def has_link(self: DiskGraph, u: Tensor, v: Tensor) -> Tensor:
         high = torch.where(open_ & ~below, middle, high)
     return (low < end) & (col[low.clamp(max=len(col) - 1)] == v)
 
-def open_graph(folder):
-    "The graph in a folder"
-    return DiskGraph(folder)
-
 @patch
-def stored_rows(self: DiskGraph, propagate, hops: int, norm: str, projected: int) -> Tensor:
+def stored_rows(
+    self: DiskGraph,
+    propagate, hops: int, norm: str, projected: int,   # see appendix AD
+    rank=0, world=1, wait=lambda: None,                # processes that compute them together
+) -> Tensor:
     "The result of `propagate`, written to the folder at the first call"
     width = (hops + 1)*min(self.features.shape[1], projected)
     name, shape = f'rows-{hops}-{norm}-{width}', (self.num_nodes, width)
     if not (self.folder/name).exists():
-        temporary = self.folder/f'{name}.{os.getpid()}'
-        array: np.ndarray = np.memmap(temporary, np.float16, 'w+', shape=shape)
-        propagate(self, hops, norm, projected, torch.from_numpy(array))
+        temporary = self.folder/f'{name}.{os.getpid() if world == 1 else os.getppid()}'
+        if not rank: np.memmap(temporary, np.float16, 'w+', shape=shape)
+        wait()
+        array: np.ndarray = np.memmap(temporary, np.float16, 'r+', shape=shape)
+        propagate(self, hops, norm, projected, torch.from_numpy(array), rank=rank, world=world,
+                  wait=wait)
         array.flush()   # type: ignore[attr-defined]
-        os.replace(temporary, self.folder/name)
+        wait()
+        if not rank: os.replace(temporary, self.folder/name)
+        wait()
         self.release()
     return self.map(name, np.float16, shape)

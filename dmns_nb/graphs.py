@@ -21,7 +21,7 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .disk import open_graph
+from .disk import DiskGraph
 from .files import (as_int, class_ids, count_nodes, feature_matrix, from_networkx, from_pyg,
                            link_times, node_ids, read_graph, read_npz)
 from .kernels import Adjacency, KnownLinks, arc_keys, pair_keys, ranges
@@ -287,7 +287,7 @@ def load_graph(
     if not is_file and not _is_graph(source):
         raise InputError(f'a graph cannot be loaded from a {type(source).__name__}: '
                          'for pairs of nodes, use graph_from_edges')
-    if is_file and Path(source).is_dir(): return open_graph(source)   # appendix AC
+    if is_file and Path(source).is_dir(): return DiskGraph(source)   # type: ignore[return-value]
     if not is_file: found = _from_library(source)
     elif source in datasets: found = _from_name(source, root, directed)
     elif is_table(source) or str(source).lower().endswith('.npz'):

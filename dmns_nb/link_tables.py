@@ -141,6 +141,9 @@ class Layout:
     @property
     def words(self): return [self.first[end] for end in self.ends]
 
+    @property
+    def may_be_header(self): return not self.has_header and not any(map(is_number, self.words))
+
 def find_layout(path) -> Layout:
     "The layout of a table of links, from its first lines"
     lines, skip, comments = top_lines(path)
@@ -155,7 +158,7 @@ def find_layout(path) -> Layout:
     return Layout(separator, first, skip + 1, ends, time, True, notes, len(lines) == 1)
 
 # %% ../nbs/U_link_tables.ipynb #84dcf2dc
-def read_rows(path, layout: Layout, skip: int, kind):
+def read_rows(path, layout: Layout, skip: int, kind, lines=2**19):
     "The rows of a table in pieces: ends of this kind, and times; then whether numbers are padded"
     import pandas as pd  # slow to import, and only needed here
     ends, time = list(layout.ends), layout.time
@@ -163,7 +166,7 @@ def read_rows(path, layout: Layout, skip: int, kind):
     with reading(path), open_text(path) as text:
         for rows in pd.read_csv(
                 text, sep=r'\s+' if layout.separator == ' ' else layout.separator, header=None,
-                skiprows=skip, chunksize=2**19, dtype={end: kind for end in ends},
+                skiprows=skip, chunksize=lines, dtype={end: kind for end in ends},
                 skipinitialspace=True, keep_default_na=False, na_values=[''], low_memory=False):
             yield rows[ends].to_numpy(), None if time is None else rows[time]
         if kind is np.int64 and text.buffer.raw.padded:
@@ -238,7 +241,7 @@ def sort_names(edges: np.ndarray, names: list) -> dict:
 # %% ../nbs/U_link_tables.ipynb #3ac615b3
 def without_header(edges: np.ndarray, names: list, layout: Layout) -> tuple:
     "The edges without a first row that is a header, and a note if the first row may be one"
-    if layout.has_header or any(map(is_number, layout.words)): return edges, ()
+    if not layout.may_be_header: return edges, ()
     again = np.isin(edges[0], edges[1:]).any()
     if len(edges) == 1 or again: return edges, ()
     line = f'the first line ({", ".join(layout.words)}) is taken for'
@@ -270,7 +273,7 @@ def as_times(pieces) -> np.ndarray | None:
 def read_links(path) -> dict:
     "Read a table of links; returns arguments of `graph_from_edges`"
     layout = find_layout(path)
-    unsure = not layout.has_header and not any(map(is_number, layout.words))
+    unsure = layout.may_be_header
     numbers = read_numbers(path, layout, layout.skip + unsure)
     if numbers is not None:
         found, times = name_ids(numbers[0]), numbers[1]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['stopping_kinds', 'training_links', 'Batch', 'LinkLoader', 'descend', 'train_step', 'seen_graph',
-           'validation_questions', 'validate', 'stopping_questions', 'State', 'require_finite', 'epochs', 'progress',
-           'log_writer', 'logged']
+           'validation_questions', 'validate', 'stopping_questions', 'State', 'all_finite', 'refuse_diverged', 'epochs',
+           'progress', 'log_writer', 'logged']
 
 # %% ../nbs/06_training.ipynb #e0eae851
 import sys, time
@@ -181,14 +181,18 @@ class State:
             self.weights = deepcopy(model.state_dict())
 
 # %% ../nbs/06_training.ipynb #2c7c7c35
-def require_finite(model: LinkPredictor):
-    "Refuse to go on with weights that are NaN or infinite"
-    weights = dict(model.named_parameters())
-    if not weights or parameters_to_vector(weights.values()).isfinite().all(): return
-    name = next(name for name, weight in weights.items() if not weight.isfinite().all())
-    part = name.split('.')[0].removesuffix('s')
-    raise InputError(f'training has diverged: weights of the {part} are no longer finite; '
-                     'lower lr, or diffusion_lr for dmns')
+def all_finite(model: LinkPredictor) -> Tensor:
+    "1 if all weights are finite, else 0"
+    weights = [*model.parameters()]
+    return parameters_to_vector(weights).isfinite().all().float() if weights else torch.ones(())
+
+def refuse_diverged(model: LinkPredictor):
+    "Refuse to go on with weights that are NaN or infinite, and name their part of the model"
+    for name, weight in model.named_parameters():
+        if weight.isfinite().all(): continue
+        part = name.split('.')[0].removesuffix('s')
+        raise InputError(f'training has diverged: weights of the {part} are no longer finite; '
+                         'lower lr, or diffusion_lr for dmns')
 
 # %% ../nbs/06_training.ipynb #3ea59afd
 def epochs(
@@ -211,9 +215,14 @@ def epochs(
         if state.epoch >= min_epochs and state.epoch - state.best_epoch > patience: return
         model.train()
         losses = [train_step(model, optimizer, batch) for batch in loader]
-        require_finite(model)
-        value = validate(model.eval(), loader.inputs, questions, candidates, known)
-        *losses, value = torch.stack([*losses, value]).tolist()   # once: a GPU has to be waited for
+        finite = all_finite(model)
+        try: value = validate(model.eval(), loader.inputs, questions, candidates, known)
+        except InputError:   # scores that are not finite
+            refuse_diverged(model)
+            raise
+        read = torch.stack([*losses, value, finite]).tolist()   # once: a GPU has to be waited for
+        *losses, value, finite = read
+        if not finite: refuse_diverged(model)
         per_link = len(loader.v) if model.reduction == 'sum' else 1
         state.note(sum(losses)/len(losses)/per_link, value, model, keep_last)
         for sampler in model.samplers:

@@ -21,8 +21,8 @@ ORDER = '''checks link_tables feature_tables sides files kernels disk drawing tr
     graphs released hiding saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs directions pairs pair_decoders
-    settings checkpoints minibatch methods
-    candidates predict runs records scale processes experiments tables figures
+    settings checkpoints neighborhoods disk_pairs minibatch methods
+    candidates predict runs records scale processes quality experiments tables figures
     terminal demo commands pages
     __main__ __init__'''.split()
 
