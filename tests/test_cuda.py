@@ -39,13 +39,20 @@ VARIANTS = {
     'paper': dict(preset='paper', diffusion_steps=2, channels=(8, 8)),
     'released': dict(preset='released', diffusion_steps=2, channels=(8, 8)),
     'released gat': dict(preset='paper', method='gcn', encoder='gat', channels=(8, 8)),
-    'released sage': dict(preset='paper', method='gcn', encoder='sage', channels=(8, 8))}
+    'released sage': dict(preset='paper', method='gcn', encoder='sage', channels=(8, 8)),
+    **{f'{kind} {m}': dict(method=m, kind=kind) for kind in ('directed', 'bipartite')
+       for m in ('boosted', 'gcn', 'pns', 'dns', 'dmns')}}
 
 
 # ------------------------------------------------------------------ run by the stand-in's process
-def small_split():
-    from dmns_nb import split_links, synth_graph
-    return split_links(synth_graph(60, seed=2), num_val=.1, num_test=.1)
+def small_split(kind=None):
+    from dmns_nb import graph_from_edges, split_links, synth_graph
+    graph = synth_graph(60, seed=2)
+    if kind == 'directed': graph = graph_from_edges(graph.links, graph.features, directed=True)
+    if kind == 'bipartite':
+        links = graph.links[(graph.links % 2).sum(1) == 1]   # odd with even
+        graph = graph_from_edges(links, graph.features, bipartite=[v % 2 for v in range(60)])
+    return split_links(graph, num_val=.1, num_test=.1)
 
 
 def config_of(settings, epochs=2):
@@ -59,7 +66,8 @@ def check_training(settings):
     "The history on the stand-in is that of the CPU, and scores can be computed afterwards"
     import torch
     from dmns_nb import closed_form, fit, kernels
-    split, config = small_split(), config_of(settings)
+    settings = dict(settings)
+    split, config = small_split(settings.pop('kind', None)), config_of(settings)
     with mock.patch.multiple(closed_form, on_cpu=lambda x: False), \
          mock.patch.multiple(kernels, on_cpu=lambda x: False):
         runs = {device: fit(split, config, device=device) for device in ('cpu', 'cuda')}
