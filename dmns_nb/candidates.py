@@ -7,6 +7,8 @@ __all__ = ['nothing_known', 'Excluded', 'best_by_dot', 'cells_of', 'best_by_cell
            'values_at', 'by_query', 'products', 'cosines', 'walks', 'candidate_features', 'score_candidates']
 
 # %% ../nbs/Z_candidates.ipynb #015d709d
+from typing import Any
+
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, issparse
@@ -134,7 +136,7 @@ class Candidates:
         score, self.excluded = run.bound_score, excluded
         trees = isinstance(score, TreeScore)
         self.features = score.features if trees else PairFeatures(run.split.train_graph)
-        self.dot = score.score if trees else score if isinstance(score, DotScore) else None
+        self.dot: Any = score.score if trees else score if isinstance(score, DotScore) else None
         if self.dot is not None and not self.dot.z.shape[1]: self.dot = None   # no encoder
         self.graph = graph = self.features.graph
         self.popular = graph.arrivals.argsort(descending=True, stable=True)
@@ -194,7 +196,7 @@ def values_at(x: csr_matrix, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 def by_query(row: np.ndarray, count: int) -> list:
     "Where the pairs of each query are"
-    cuts = np.searchsorted(row, np.arange(count + 1)).tolist()
+    cuts: list = np.searchsorted(row, np.arange(count + 1)).tolist()
     return [slice(*ends) for ends in zip(cuts, cuts[1:])]
 
 # %% ../nbs/Z_candidates.ipynb #feat-products
@@ -226,8 +228,8 @@ def walks(f: PairFeatures, v: np.ndarray, row: np.ndarray, u: np.ndarray) -> lis
         two = csr_matrix((weight, one.indices, one.indptr), one.shape)@f.A
         found.append(values_at(two, row, u))
     three, near = weigh(weigh(two, f.inverse)@f.A, f.inverse), f.A[u]
-    ends: np.ndarray = np.zeros(len(f.degree), np.float32)
-    third, at_neighbors = np.zeros(len(u), np.float32), np.zeros(near.nnz, np.float32)
+    sizes = len(f.degree), len(u), near.nnz
+    ends, third, at_neighbors = (np.zeros(size, np.float32) for size in sizes)
     for i, part in enumerate(by_query(row, len(v))):
         reached = slice(three.indptr[i], three.indptr[i + 1])
         ends[three.indices[reached]] = three.data[reached]
@@ -248,8 +250,9 @@ def candidate_features(
     v, count = queries.numpy(), np.bincount(row, minlength=len(queries))
     found: list = [np.empty((0, len(f.names)), np.float32)]
     for p in pieces((2 + count)*f.x.shape[1] + count, room):
-        pairs = slice(*np.searchsorted(row, (p[0], p[-1] + 1)))
-        part = v[p], row[pairs] - p[0], u[pairs]
+        first, last = p[0], p[-1] + 1
+        pairs = slice(np.searchsorted(row, first), np.searchsorted(row, last))
+        part = v[p], row[pairs] - first, u[pairs]
         columns = cosines(f, *part) + walks(f, *part)
         columns += [f.degree[part[0]][part[1]], f.degree[part[2]]]
         if f.directions: columns += f.directions(part[0][part[1]], part[2])
