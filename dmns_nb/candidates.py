@@ -196,8 +196,8 @@ def values_at(x: csr_matrix, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 def by_query(row: np.ndarray, count: int) -> list:
     "Where the pairs of each query are"
-    cuts: list = np.searchsorted(row, np.arange(count + 1)).tolist()
-    return [slice(*ends) for ends in zip(cuts, cuts[1:])]
+    cuts: np.ndarray = np.searchsorted(row, np.arange(count + 1))
+    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:])]
 
 # %% ../nbs/Z_candidates.ipynb #feat-products
 def products(x, row: np.ndarray, u: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -228,8 +228,9 @@ def walks(f: PairFeatures, v: np.ndarray, row: np.ndarray, u: np.ndarray) -> lis
         two = csr_matrix((weight, one.indices, one.indptr), one.shape)@f.A
         found.append(values_at(two, row, u))
     three, near = weigh(weigh(two, f.inverse)@f.A, f.inverse), f.A[u]
-    sizes = len(f.degree), len(u), near.nnz
-    ends, third, at_neighbors = (np.zeros(size, np.float32) for size in sizes)
+    ends: np.ndarray = np.zeros(len(f.degree), np.float32)
+    third: np.ndarray = np.zeros(len(u), np.float32)
+    at_neighbors: np.ndarray = np.zeros(near.nnz, np.float32)
     for i, part in enumerate(by_query(row, len(v))):
         reached = slice(three.indptr[i], three.indptr[i + 1])
         ends[three.indices[reached]] = three.data[reached]
