@@ -196,7 +196,7 @@ def values_at(x: csr_matrix, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 def by_query(row: np.ndarray, count: int) -> list:
     "Where the pairs of each query are"
-    cuts: np.ndarray = np.searchsorted(row, np.arange(count + 1))
+    cuts = np.asarray(np.searchsorted(row, np.arange(count + 1)))
     return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:])]
 
 # %% ../nbs/Z_candidates.ipynb #feat-products
