@@ -27,8 +27,8 @@ def check_links(edge_index: Tensor, num_nodes: int):
     if not edge_index.numel(): raise InputError('edge_index is empty: a generator needs links')
     low, high = (value.item() for value in edge_index.aminmax())
     if low < 0 or high >= num_nodes:
-        raise InputError(f'edge_index has node {low if low < 0 else high}, and num_nodes={num_nodes}'
-                         f' allows the ids 0 to {num_nodes - 1}')
+        raise InputError(f'edge_index has node {low if low < 0 else high}, and '
+                         f'num_nodes={num_nodes} allows the ids 0 to {num_nodes - 1}')
 
 def check_weights(level_weights):
     "Refuse weights that are negative, or none of which is above zero"
