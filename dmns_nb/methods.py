@@ -244,7 +244,7 @@ def fit(
     device='auto',           # 'auto', 'cpu', 'cuda', 'cuda:1'
     quiet=None,              # True: no progress; False: print lines where no bar can be shown
     save_every=None,         # seconds between checkpoints; default: $DMNS_SAVE_EVERY, else 30
-    log=None,                # .csv file to write the loss of each epoch to
+    log=None,                # .csv file for the loss of each epoch, or folder for TensorBoard
     label='training',        # what the progress bar says
     **changes,               # settings to change
 ):                           # → Run
