@@ -28,7 +28,7 @@ def save_atomically(contents: dict, path):
 def read_saved(path, kind: str) -> dict:
     "Read a file that `save_atomically` wrote, without running pickled code"
     if Path(path).is_dir():
-        raise InputError(f'{path} is a folder: name a {kind} in it, a file that ends in .{kind}')
+        raise InputError(f'{path} is a folder: name one of its .{kind} files')
     try:
         with ZipFile(path) as archive:
             if sum(m.file_size for m in archive.infolist()) > os.path.getsize(path):
