@@ -126,17 +126,18 @@ class Candidates:
         score, self.excluded = run.bound_score, excluded
         trees = isinstance(score, TreeScore)
         self.features = score.features if trees else PairFeatures(run.split.train_graph)
-        self.dot = score.score if trees else score if isinstance(score, DotScore) else None
-        if self.dot is not None and not self.dot.z.shape[1]: self.dot = None   # no encoder
+        dot = score.score if trees else score
+        self.dot = dot if isinstance(dot, DotScore) and dot.z.shape[1] else None
         self.popular = torch.from_numpy(self.features.degree).argsort(descending=True, stable=True)
-        cells = many and self.dot is not None and len(self.popular) > 20_000
-        self.near = best_by_cells(self.dot, size, excluded) if cells else None
+        self.near = None
+        if many and self.dot is not None and len(self.popular) > 20_000:
+            self.near = best_by_cells(self.dot, size, excluded)
 
-    def similar(self, queries: Tensor, size: int) -> Tensor:
+    def similar(self, dot: DotScore, queries: Tensor, size: int) -> Tensor:
         "The first nodes by the embeddings, one row per query"
         if self.near is not None and size <= self.near.shape[1]:
             return self.near[queries, :size].long()
-        return best_by_dot(self.dot, queries, size, self.excluded)[0]
+        return best_by_dot(dot, queries, size, self.excluded)[0]
 
     def rankings(self, queries: Tensor, size: int) -> list:
         "The first nodes by each rule, one row per query, and how many of them to keep"
@@ -144,7 +145,8 @@ class Candidates:
         walks = top_of_rows((f.A[v]@f.step).tocsr(), more)   # more: some will be excluded
         found = [walks, self.popular[:more].expand(len(v), -1)]
         if self.dot is not None:
-            return [(self.similar(queries, size), size)] + [(x, -(-size//3)) for x in found]
+            similar = self.similar(self.dot, queries, size), size
+            return [similar] + [(x, -(-size//3)) for x in found]
         found.append(top_of_rows(f.units[0][v]@f.units[0].T, more))
         return [(x, size) for x in found]
 
@@ -175,7 +177,7 @@ def values_at(x: csr_matrix, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 def by_query(row: np.ndarray, count: int) -> list:
     "Where the pairs of each query are"
-    cuts = np.searchsorted(row, np.arange(count + 1)).tolist()
+    cuts = [*np.searchsorted(row, np.arange(count + 1))]
     return [slice(*ends) for ends in zip(cuts, cuts[1:])]
 
 # %% ../nbs/Z_candidates.ipynb #feat-products
@@ -208,7 +210,8 @@ def walks(f: PairFeatures, v: np.ndarray, row: np.ndarray, u: np.ndarray) -> lis
         found.append(values_at(two, row, u))
     three, near = weigh(weigh(two, f.inverse)@f.A, f.inverse), f.A[u]
     ends: np.ndarray = np.zeros(len(f.degree), np.float32)
-    third, at_neighbors = np.zeros(len(u), np.float32), np.zeros(near.nnz, np.float32)
+    third: np.ndarray = np.zeros(len(u), np.float32)
+    at_neighbors: np.ndarray = np.zeros(near.nnz, np.float32)
     for i, part in enumerate(by_query(row, len(v))):
         reached = slice(three.indptr[i], three.indptr[i + 1])
         ends[three.indices[reached]] = three.data[reached]
@@ -229,7 +232,8 @@ def candidate_features(
     v, count = queries.numpy(), np.bincount(row, minlength=len(queries))
     found: list = [np.empty((0, len(f.names)), np.float32)]
     for p in pieces((2 + count)*f.x.shape[1] + count, room):
-        pairs = slice(*np.searchsorted(row, (p[0], p[-1] + 1)))
+        first, last = (np.searchsorted(row, i) for i in (p[0], p[-1] + 1))
+        pairs = slice(first, last)
         part = v[p], row[pairs] - p[0], u[pairs]
         degrees = [f.degree[part[0]][part[1]], f.degree[part[2]]]
         found.append(np.stack(cosines(f, *part) + walks(f, *part) + degrees, 1))
