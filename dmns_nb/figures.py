@@ -175,7 +175,7 @@ def negatives_figure(records: Records):
                             ms=3, color=color, label=decoder)
             ax.axvline(0, color=colors['uniform'], lw=.8)
             ax.set(yticks=[-i for i in range(len(shown))], yticklabels=shown)
-            ax.locator_params(axis='x', nbins=4)
+            ax.locator_params(axis='x', nbins=3)
             ax.tick_params(labelsize=7)
         row[0].set_ylabel(label)
     for ax, dataset in zip(axes[0], datasets): ax.set_title(titles[dataset])

@@ -71,8 +71,8 @@ class Graph:
     def has_number_names(self): return any(map(is_number, self.names or ()))
 
     def __repr__(self):
-        x, n = self.features, f'{self.num_nodes:,} nodes'
-        if self.side is not None: n += f' ({int((~self.side).sum()):,} and {int(self.side.sum()):,})'
+        x, n, side = self.features, f'{self.num_nodes:,} nodes', self.side
+        if side is not None: n += f' ({int((~side).sum()):,} and {int(side.sum()):,})'
         nonzero = x.values().numel() if x.is_sparse_csr else int((x != 0).sum())
         links = f'{len(self.pairs):,} {"arcs" if self.directed else "links"}'
         text = (f'{self.name}: {n}, {links}, {x.shape[1]:,} features '

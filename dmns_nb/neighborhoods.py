@@ -42,7 +42,7 @@ def layer_matrix(
 ) -> tuple:                     # nodes of the columns, and the matrix
     "Rows of the normalised adjacency matrix, eq. (4.1), from sampled neighbours"
     group, neighbor, links = sample_neighbors(adjacency, nodes, k)
-    count = torch.bincount(group, minlength=len(nodes)) + 1   # entries per row, the node itself first
+    count = torch.bincount(group, minlength=len(nodes)) + 1   # entries per row, first the node
     row, crow = torch.repeat_interleave(count), F.pad(count.cumsum(0), (1, 0))
     index = torch.arange(len(group)) + group + 1              # entries of the neighbours
     col, value = nodes[row], torch.ones(len(row))
