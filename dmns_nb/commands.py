@@ -224,6 +224,7 @@ def dmns_train(
     runs = train_seeds(data, config, seeds, base, origin, log, resume, **options)
     best = report(runs, data, json)
     if refit: best = train_again(best, base, origin, **options)
+    elif base: say(f'dmns_predict {base}-{best.config.seed}.run predicts from it')
     if predict: write_predictions(best, predict, predictions)
     if embeddings: write_embeddings(best, embeddings)
 
