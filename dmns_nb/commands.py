@@ -35,12 +35,12 @@ def run_name(data, config, preset: str) -> str:
 def log_file(log, seed: int, seeds: int):
     "The log of one seed: with several seeds, its number is added to the name"
     path = Path(log or '')
-    return log and (path if seeds == 1 else path.with_stem(f'{path.stem}-{seed}'))
+    return log and (log if seeds == 1 else path.with_stem(f'{path.stem}-{seed}'))
 
 def check_logs(log, seeds: int) -> list:
     "The files of the logs of all seeds; a name without an ending is a folder, which is made"
     logs = [log_file(log, seed, seeds) for seed in range(seeds)] if log else []
-    files = [path for path in logs if path.suffix and not path.is_dir()]
+    files = [path for path in logs if Path(path).suffix and not Path(path).is_dir()]
     for path in logs:
         if path not in files: require_folder(path)
     return files
