@@ -149,7 +149,8 @@ def sorted_links(pairs: Tensor) -> Tensor:
 def sorted_arcs(pairs: Tensor) -> Tensor:
     "The arcs among these pairs: each once, sorted, without self-loops"
     pairs = pairs[pairs[:, 0] != pairs[:, 1]].long()
-    return pairs.unique(dim=0)
+    n = int(pairs.max()) + 1 if len(pairs) else 1
+    return pairs_of(arc_keys(*pairs.T, n).unique(), n)
 
 def _each_once(edges: Tensor, times: Tensor | None, num_nodes: int, directed: bool) -> tuple:
     "The links or arcs, each with its earliest time, and notes on what was dropped"
@@ -207,6 +208,11 @@ def graph_from_edges(
 def key_of(self: Graph, v: Tensor, u: Tensor) -> Tensor:
     "One integer per pair; the two directions are one pair, unless the graph is directed"
     return (arc_keys if self.directed else pair_keys)(v, u, self.num_nodes)
+
+@patch
+def sorted_pairs(self: Graph, pairs: Tensor) -> Tensor:
+    "These pairs as links, or as arcs: each once, sorted, without self-loops"
+    return (sorted_arcs if self.directed else sorted_links)(pairs)
 
 @patch
 def with_pairs(self: Graph, pairs: Tensor):

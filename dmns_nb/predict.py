@@ -18,7 +18,7 @@ from torch import Tensor
 from .candidates import Candidates, Excluded, best_by_dot, nothing_known, score_candidates
 from .checks import InputError, one_of, own_randomness, progress_bar
 from .files import feature_matrix, sparse_rows
-from .graphs import Graph, sorted_arcs, sorted_links
+from .graphs import Graph
 from .methods import Run, build, fit
 from .pairs import TreeScore, pair_features
 from .predictor import DotScore
@@ -269,8 +269,7 @@ def with_nodes(
     pairs = pairs.view(-1, 2)
     if graph.side is not None and (graph.side[pairs[:, 0]] == graph.side[pairs[:, 1]]).any():
         raise InputError('a link of a bipartite graph joins a node of each side')
-    ordered = sorted_arcs if graph.directed else sorted_links
-    add = lambda known: ordered(torch.cat([known, pairs]))
+    add = lambda known: graph.sorted_pairs(torch.cat([known, pairs]))
     graph = graph.with_pairs(add(graph.pairs))
     count, none = graph.num_nodes - self.split.graph.num_nodes, self.split.test[:0]
     source = f'{self.split.source}, {count} new nodes'

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .checks import InputError, one_of
 from .files import from_pyg, pyg_edges, read_split_arrays, whole_number
-from .graphs import Graph, graph_from_edges, load_graph, sorted_arcs, sorted_links
+from .graphs import Graph, graph_from_edges, load_graph, sorted_links
 from .hiding import askable, by_time, hidden_sizes
 from .kernels import pair_keys
 from .released import checksums, is_released, released_split_file
@@ -287,8 +287,7 @@ def read_split(
     if not known: raise InputError(f'{path} was made for another graph than {graph.name}')
     source, by = str(parts.get('source', path.name)), str(parts.get('by', 'random'))
     rows = train[:, :3] if train.shape[1] > 2 else None
-    pairs = sorted_arcs(train[:, :2]) if graph.directed else sorted_links(train[:, :2])
-    split = Split(graph, pairs, val, test, source, rows, by)
+    split = Split(graph, graph.sorted_pairs(train[:, :2]), val, test, source, rows, by)
     refuse_leaks(split, path)
     return split
 

@@ -21,7 +21,7 @@ from torch.nn.utils import parameters_to_vector
 
 from .checks import (InputError, LiveCurve, can_show_progress, in_notebook, one_of,
                             progress_bar)
-from .graphs import Graph, pairs_of
+from .graphs import Graph
 from .predictor import LinkPredictor
 from .ranking import (expected_map, harden, metric_values, rank_among_all,
                              sample_questions)
@@ -104,9 +104,8 @@ def train_step(model: LinkPredictor, optimizer, batch: Batch) -> Tensor:
 # %% ../nbs/06_training.ipynb #c14f1792
 def seen_graph(split: Split) -> Graph:
     "The graph of the training and validation links"
-    graph = split.graph
-    keys = graph.key_of(*torch.cat([split.train, split.val[:, :2]]).T).unique()
-    return graph.with_pairs(pairs_of(keys, graph.num_nodes))
+    pairs = split.graph.sorted_pairs(torch.cat([split.train, split.val[:, :2]]))
+    return split.graph.with_pairs(pairs)
 
 def validation_questions(
     split: Split,
