@@ -163,7 +163,7 @@ class Training:
     ):
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
         check_kind(split.graph, config)
-        if in_minibatches(config): check_rows(config, self.device)
+        if in_minibatches(config): check_rows(config)
         elif isinstance(split.graph, DiskGraph):
             raise InputError('a graph in a folder is trained in mini-batches: set batch_size, and '
                              "encoder='sign' or num_neighbors")
@@ -177,7 +177,8 @@ class Training:
         self.optimizer = torch.optim.Adam(own, config.lr, weight_decay=config.weight_decay)
         self.state, options = State(), dict(batch_size=config.batch_size)
         if in_minibatches(config):
-            self.loader, self.questions = row_loader(self.model, split, config, rank, world)
+            loader, questions = row_loader(self.model, split, config, rank, world)
+            self.loader, self.questions = loader.to(self.device), questions.to(self.device)
             return
         if config.decoder not in subgraph_decoders:
             candidates = config.val_candidates if len(split.val) else 0

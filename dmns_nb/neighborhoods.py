@@ -33,8 +33,8 @@ def sample_neighbors(
 
 # %% ../nbs/AD_neighborhoods.ipynb #f61dd680
 def local_ids(nodes: Tensor, ids: Tensor) -> Tensor:
-    "Positions of node ids in `nodes`, which is sorted and contains them"
-    return torch.searchsorted(nodes, ids)
+    "Positions of node ids in `nodes`, which is sorted and contains them; on the device of `nodes`"
+    return torch.searchsorted(nodes, ids.to(nodes.device))
 
 def layer_matrix(
     adjacency, nodes: Tensor,   # neighbours in CSR form; nodes of the rows

@@ -60,9 +60,9 @@ def link_ids(rows: Tensor, num_nodes: int) -> np.ndarray:
 
 def _bootstrap_counts(groups: int, draws: int, rng) -> np.ndarray:
     "How often each group occurs in each bootstrap sample"
-    return rng.multinomial(groups, np.full(groups, 1/groups), size=draws).astype(np.float64)
+    return rng.multinomial(groups, np.full(groups, 1/groups), size=draws).astype(np.uint16)
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _cached_counts(groups: int, draws: int, seed: int):   # the same for all methods
     return _bootstrap_counts(groups, draws, np.random.default_rng(seed))
 
@@ -76,7 +76,8 @@ def _resample(values, groups, draws: int, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
         pieces = np.array_split(np.arange(draws), cells//2_000_000)
         chunks = (_bootstrap_counts(len(size), len(piece), rng) for piece in pieces)
-    return np.concatenate([counts@total/(counts@size) for counts in chunks])
+    weights = (counts.astype(np.float64) for counts in chunks)
+    return np.concatenate([w@total/(w@size) for w in weights])
 
 # %% ../nbs/03_ranking.ipynb #fecaf51d
 @dataclass(frozen=True, repr=False)

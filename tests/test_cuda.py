@@ -40,6 +40,10 @@ VARIANTS = {
     'released': dict(preset='released', diffusion_steps=2, channels=(8, 8)),
     'released gat': dict(preset='paper', method='gcn', encoder='gat', channels=(8, 8)),
     'released sage': dict(preset='paper', method='gcn', encoder='sage', channels=(8, 8)),
+    'averaged in advance': dict(method='gcn', encoder='sign', batch_size=60),
+    **{f'averaged in advance, {kind}': dict(encoder='sign', batch_size=60, generated=kind)
+       for kind in ('nodes', 'points', 'laws')},
+    'sampled neighbours': dict(num_neighbors=(3, 2), batch_size=60),
     **{f'{kind} {m}': dict(method=m, kind=kind) for kind in ('directed', 'bipartite')
        for m in ('boosted', 'gcn', 'pns', 'dns', 'dmns')}}
 

@@ -1,6 +1,4 @@
 "Directed and bipartite graphs: no impossible question, negative or prediction."
-import subprocess
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +11,7 @@ from dmns_nb.methods import fit
 from dmns_nb.predict import predict_links
 from dmns_nb.settings import Config
 from dmns_nb.splits import split_links
+from test_commands import forked
 
 
 def digraph(seed, n=40, m=220):
@@ -79,21 +78,19 @@ def test_the_score_of_trees_has_a_direction():
     assert (forward > back).float().mean() > .85
 
 
-def run_command(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True)
-
-
 @pytest.mark.parametrize('option, make', [('--directed', digraph), ('--bipartite', shop)])
 def test_commands_keep_the_kind(option, make, tmp_path):
     graph = make(0)
     lines = [f'n{v},n{u}' for v, u in graph.pairs.tolist()]
     (tmp_path/'links.csv').write_text('from,to\n' + '\n'.join(lines) + '\n')
-    done = run_command(
+    done = forked(
         'dmns_train', '--dataset', str(tmp_path/'links.csv'), option, '--epochs', '2', '--quiet',
-        '--predict', '3', '--predictions', str(tmp_path/'new.csv'), '--out', str(tmp_path/'runs'))
+        '--predict', '3', '--predictions', str(tmp_path/'new.csv'), '--out', str(tmp_path/'runs'),
+        check=True)
     assert ('arcs' if make is digraph else ' nodes (39 and 25)') in done.stdout
     [path] = (tmp_path/'runs').glob('*-all.run')
-    run_command('dmns_predict', str(path), '--top', '3', '--predictions', str(tmp_path/'again.csv'))
+    forked('dmns_predict', str(path), '--top', '3', '--predictions', str(tmp_path/'again.csv'),
+           check=True)
     first, again = (pd.read_csv(tmp_path/name) for name in ('new.csv', 'again.csv'))
     pd.testing.assert_frame_equal(first, again)
     ids = [torch.tensor([int(name[1:]) for name in first[column]])
