@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['read_chunks', 'copy_pairs', 'pair_chance', 'fill_buckets', 'sort_buckets', 'copy_features', 'convert_links',
-           'DiskGraph']
+           'DiskKnown', 'DiskGraph']
 
 # %% ../nbs/AC_disk.ipynb #dd49f7e6
 import hashlib, json, mmap, os
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from .checks import InputError
-from .kernels import Adjacency, exclusive_cumsum
+from .kernels import Adjacency, exclusive_cumsum, pair_keys
 from .link_tables import find_layout, is_table, read_rows, reading
 
 # %% ../nbs/AC_disk.ipynb #ce728381
@@ -146,9 +147,25 @@ def convert_links(
     return folder
 
 # %% ../nbs/AC_disk.ipynb #36540836
+class DiskKnown:
+    "Looks up which pairs of a graph in a folder are known: links, hidden links, a node with itself"
+    def __init__(self, graph):
+        self.graph, self.num_nodes = graph, graph.num_nodes
+        self.hidden = pair_keys(*graph.hidden.T, self.num_nodes)
+
+    def uniform(self, v: Tensor, generator=None) -> Tensor:
+        "A uniform node for each entry of v"
+        return torch.randint(self.num_nodes, v.shape, generator=generator)
+
+    def linked(self, v: Tensor, u: Tensor) -> Tensor:
+        "Which pairs are known"
+        keys = pair_keys(*torch.broadcast_tensors(v, u), self.num_nodes)
+        return self.graph.has_link(v, u) | torch.isin(keys, self.hidden) | (v == u)
+
 class DiskGraph:
     "A graph in a folder that `convert_links` has written; without its hidden links"
-    names = labels = None
+    names = labels = side = None
+    directed = False
     def __init__(self, folder):
         self.folder = Path(folder)
         try: about = json.loads((self.folder/'about.json').read_text())
@@ -169,6 +186,14 @@ class DiskGraph:
 
     @property
     def degrees(self): return self.adjacency.degree
+    @cached_property
+    def known(self): return DiskKnown(self)
+    def num_free(self, v: Tensor) -> Tensor: return self.num_nodes - 1 - self.degrees[v]
+
+    def index(self, node) -> int:
+        "The id of a node, if there is such a node"
+        if isinstance(node, (int, np.integer)) and 0 <= node < self.num_nodes: return int(node)
+        raise InputError(f'{self.name} has nodes 0 to {self.num_nodes - 1}, not {node!r}')
 
     def __repr__(self):
         return (f'{self.name}: {self.num_nodes:,} nodes, {self.num_links:,} links in a folder, '

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['subgraph_decoders', 'pair_decoders', 'samplers', 'make_encoder', 'make_decoder', 'make_uniform', 'make_generator',
-           'make_links', 'check_kind', 'build', 'build_rows', 'Training', 'run_loop', 'fit', 'Run', 'check_weights',
-           'check_history', 'search']
+           'make_links', 'check_kind', 'build', 'build_rows', 'build_on_disk', 'Training', 'run_loop', 'fit', 'Run',
+           'check_weights', 'check_history', 'search']
 
 # %% ../nbs/18_methods.ipynb #ad0c6869
 import os, time
@@ -23,6 +23,7 @@ from .checkpoints import (Checkpoint, config_from, identity_of, load_saved,
                                  save_atomically)
 from .checks import InputError, noted_signals, own_randomness, pick_device
 from .disk import DiskGraph
+from .disk_pairs import DiskTrees, held_out
 from .dmns import Diffusion
 from .encoders import KL, Encoder, ReleasedGAT, ReleasedSAGE, Variational
 from .generator import Generator
@@ -30,7 +31,8 @@ from .kernels import Sides
 from .minibatch import (SIGN, RowDot, RowEncoder, check_rows, in_minibatches,
                                row_loader, row_samplers, score_questions)
 from .negatives import generate
-from .pairs import NoEncoder, PairTrees, feature_names, hide_links, learn_trees
+from .pairs import (NoEncoder, PairFeatures, PairTrees, feature_names, hide_links,
+                           learn_trees)
 from .pair_decoders import CommonNeighbors, Distances
 from .predictor import Dot, LinkPredictor, Uniform
 from .ranking import evaluate, link_ids, metric_values
@@ -133,6 +135,7 @@ def build(split: Split, c: Config):
     "The model and its training links; parts are made in the order encoder, decoder, samplers"
     graph = split.train_graph
     if in_minibatches(c): return build_rows(graph, c), None
+    if isinstance(graph, DiskGraph): return build_on_disk(graph, c), None
     encoder, decoder = make_encoder(graph, c), make_decoder(graph, c)
     links = make_links(split, c)
     chosen = [samplers[name](split, links, c) for name in c.samplers]
@@ -150,6 +153,13 @@ def build_rows(graph, c: Config):
     chosen = [row_samplers[name](graph, c) for name in c.samplers]
     return LinkPredictor(encoder, decoder, chosen, (), c.penalty, c.reduction)
 
+def build_on_disk(graph, c: Config):
+    "The trees of a graph in a folder, appendix AE"
+    if c.encoder != 'none':
+        raise InputError("a graph in a folder needs the method 'pairs', or mini-batches: batch_size "
+                         "and encoder='sign' or num_neighbors")
+    return LinkPredictor(NoEncoder(), DiskTrees(graph, c.rounds), (), ())
+
 # %% ../nbs/18_methods.ipynb #894fe021
 class Training:
     "Model, optimizer, batches and validation questions of a run; iterating trains it"
@@ -164,22 +174,21 @@ class Training:
         self.whole, self.config, self.device = split, config, device or torch.device('cpu')
         check_kind(split.graph, config)
         if in_minibatches(config): check_rows(config)
-        elif isinstance(split.graph, DiskGraph):
-            raise InputError('a graph in a folder is trained in mini-batches: set batch_size, and '
-                             "encoder='sign' or num_neighbors")
         torch.manual_seed(config.seed)
-        trees = config.decoder == 'trees'
-        split, self.hidden = hide_links(split, config.hidden_share) if trees else (split, None)
+        hide = config.decoder == 'trees' and not isinstance(split.graph, DiskGraph)
+        split, self.hidden = hide_links(split, config.hidden_share) if hide else (split, None)
         self.split = split
         self.model, links = build(split, config)
         self.model.to(self.device)
         own = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
-        self.optimizer = torch.optim.Adam(own, config.lr, weight_decay=config.weight_decay)
+        self.optimizer = torch.optim.Adam(own or [torch.zeros(())], config.lr,
+                                          weight_decay=config.weight_decay)
         self.state, options = State(), dict(batch_size=config.batch_size)
         if in_minibatches(config):
             loader, questions = row_loader(self.model, split, config, rank, world)
             self.loader, self.questions = loader.to(self.device), questions.to(self.device)
             return
+        if isinstance(split.graph, DiskGraph): return   # no epochs, only trees
         if config.decoder not in subgraph_decoders:
             candidates = config.val_candidates if len(split.val) else 0
             self.questions = stopping_questions(self.whole, config.val_among, candidates)
@@ -213,11 +222,15 @@ class Training:
         "The model at its best epoch, or its last; with its trees, if any, and all training links"
         if self.state.weights: self.model.load_state_dict(self.state.weights)
         model, c = self.model.cpu().eval(), self.config
+        options = dict(most=c.tree_pairs, lr=c.shrinkage, leaves=c.leaves)
+        if isinstance(model.decoder, DiskTrees):
+            torch.manual_seed(c.seed)
+            model.decoder.learn(self.whole.val, **options)
         if self.hidden is None: return model
         with torch.no_grad(): score = model.score(model.encoder.inputs(self.split.train_graph))
         torch.manual_seed(c.seed)
         learn_trees(model.decoder, score, self.hidden, self.whole.train_graph, c.tree_negatives,
-                    c.tree_pairs, lr=c.shrinkage, leaves=c.leaves)
+                    **options)
         final, _ = build(self.whole, c)
         final.load_state_dict(model.state_dict())
         return final
@@ -263,7 +276,7 @@ def fit(
         if log: loop = logged(loop, log)
         run_loop(loop, saver, checkpoint, save_every, start)
         model = training.finish()
-    seconds = time.perf_counter() - start if training.hidden is not None else state.seconds
+    seconds = time.perf_counter() - start if config.decoder == 'trees' else state.seconds
     best_epoch = state.best_epoch or state.epoch   # without validation: the last
     return Run(config, split, model, state.history, best_epoch, seconds)
 
@@ -284,7 +297,13 @@ class Run:
     def validation(self):
         "The validation score, of the best epoch or of the finished trees"
         if self.config.decoder != 'trees': return self.history[self.best_epoch - 1][1]
-        return self.values(rows=self.split.val).mean().item()
+        return self.values(rows=self.val_rows).mean().item()
+
+    @property
+    def val_rows(self) -> Tensor:
+        "The validation questions, without those that trees of a graph in a folder have learned from"
+        if not isinstance(self.model.decoder, DiskTrees): return self.split.val
+        return self.split.val[held_out(self.split.val, self.split.graph.num_nodes)]
 
     @property
     def parameters(self): return sum(p.numel() for p in self.model.parameters())
@@ -311,8 +330,8 @@ class Run:
     @torch.no_grad()
     def score_rows(self, rows: Tensor) -> Tensor:
         "Scores of the answer and of the candidates in each row"
-        if isinstance(self.split.graph, DiskGraph):   # encode only the nodes of the questions
-            return score_questions(self.model.eval(), self.split.graph, rows)
+        if isinstance(self.split.graph, DiskGraph) and in_minibatches(self.config):
+            return score_questions(self.model.eval(), self.split.graph, rows)   # only their nodes
         return self.bound_score(rows[:, :1], rows[:, 1:])
 
     @property
@@ -354,6 +373,9 @@ def recommend(self: Run, node, k=10):
     "A table of the best predicted links of a node; `hidden` marks links of validation and test"
     import pandas as pd  # slow to import, and only needed here
     graph, v = self.split.graph, self.split.graph.index(node)
+    if isinstance(graph, DiskGraph):
+        raise InputError('a graph in a folder has too many nodes to score them all: '
+                         f'predict_links finds candidates, as in predict_links(run, {k}, [{v}])')
     if type(k) is not int or k < 1: raise InputError(f'k must be a number of links, not {k!r}')
     scores = self.score_all(torch.tensor([v]))[0]
     scores[self.split.train_graph.taken(torch.tensor([v]))[0]] = -torch.inf
@@ -395,6 +417,7 @@ def check_weights(model: LinkPredictor, calibration: tuple):
         raise ValueError('not finite numbers')
     decoder = model.decoder
     if isinstance(decoder, PairTrees): decoder.trees.check(len(feature_names(decoder.graph)) + 2)
+    if isinstance(decoder, DiskTrees): decoder.trees.check(len(PairFeatures.names))
 
 def check_history(history: list, best_epoch: int):
     "Refuse a history that no training gives"

@@ -4,19 +4,23 @@
 
 # %% auto #0
 __all__ = ['unlinked_pairs', 'count_unlinked', 'score_pairs', 'calibrate', 'probabilities', 'in_words', 'reasons',
-           'prediction_table', 'find_first', 'best_nodes', 'chunk_size', 'predict_links', 'predict_pairs', 'all_links',
-           'check_refit', 'refit', 'stack_features', 'is_one_hot', 'larger_graph']
+           'prediction_table', 'find_first', 'best_nodes', 'chunk_size', 'refuse_all', 'predict_links', 'predict_pairs',
+           'all_links', 'check_refit', 'refit', 'stack_features', 'is_one_hot', 'larger_graph']
 
 # %% ../nbs/21_your_graph.ipynb #b227aba1
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .candidates import Candidates, Excluded, best_by_dot, nothing_known, score_candidates
+from .candidates import (Candidates, Excluded, best_by_dot, best_on_disk, nothing_known,
+                                score_candidates)
 from .checks import InputError, one_of, own_randomness, progress_bar
+from .disk import DiskGraph
+from .disk_pairs import DiskFeatures
 from .files import feature_matrix, sparse_rows
 from .graphs import Graph
 from .methods import Run, build, fit
@@ -43,7 +47,8 @@ def count_unlinked(graph: Graph) -> int:
 def score_pairs(run: Run, v: Tensor, u: Tensor, chunk=2**15) -> Tensor:
     "Scores of many pairs, a chunk at a time"
     parts = [*zip(v[:, None].split(chunk), u[:, None].split(chunk))]
-    scores = [run.bound_score(*pair)[:, 0] for pair in progress_bar(parts, desc='scoring')]
+    scores = [run.score_rows(torch.cat(pair, 1))[:, 0]
+              for pair in progress_bar(parts, desc='scoring')]
     return torch.cat(scores)
 
 # %% ../nbs/21_your_graph.ipynb #2e7d1ef4
@@ -53,16 +58,17 @@ def calibrate(
 ) -> tuple:         # slope a and intercept b
     "From scores to log-odds, learned on the validation links; computed once per run"
     if run.calibration: return run.calibration
-    graph, links = run.split.graph, run.split.val[:, :2]
+    graph, links = run.split.graph, run.val_rows[:, :2]
     if not len(links):
         raise InputError('probabilities need validation links, and nothing is hidden from this '
                          'run: train on a split, then use refit')
     from sklearn.linear_model import LogisticRegression  # slow to import, and only needed here
-    if not isinstance(run.bound_score, (TreeScore, DotScore)): size //= 20
+    if run.config.decoder not in ('dot', 'trees'): size //= 20
     n, (v, u) = graph.num_nodes, unlinked_pairs(graph, size)
     scores = score_pairs(run, torch.cat([links[:, 0], v]), torch.cat([links[:, 1], u]))
     is_link = torch.arange(len(scores)) < len(links)
-    hidden = len(links) if graph.directed else 2*(link_ids(links, n).max() + 1)
+    asked = run.split.val
+    hidden = len(asked) if graph.directed else 2*(link_ids(asked, n).max() + 1)
     weights = torch.where(is_link, hidden/len(links), count_unlinked(graph)/len(v))
     model = LogisticRegression(solver='newton-cholesky', tol=1e-9)   # exact: links are rare
     model.fit(scores[:, None].double().numpy(), is_link.numpy(), weights.numpy())
@@ -94,11 +100,12 @@ def in_words(
 
 def reasons(run: Run, v: Tensor, u: Tensor, chunk=2**15) -> list:
     "A reason in words for each pair; empty if the run has no trees"
-    if not isinstance(run.bound_score, TreeScore): return ['']*len(v)
+    if run.config.decoder != 'trees': return ['']*len(v)
     f, found = run.bound_score.features, []
-    many = max(2., np.quantile(f.degree, .95))
+    show = f if isinstance(f, DiskFeatures) else partial(pair_features, f)
+    many = max(2., np.quantile(f.graph.degrees, .95))
     for pair in progress_bar([*zip(v.split(chunk), u.split(chunk))], desc='reasons'):
-        rows = pair_features(f, *pair).tolist()
+        rows = show(*pair).tolist()
         found += [in_words(dict(zip(f.names, row)), many) for row in rows]
     return found
 
@@ -121,10 +128,11 @@ def find_first(run: Run, num_queries: int) -> bool:
 def best_nodes(
     run: Run, queries: Tensor,
     k: int,                      # number of predictions per query
-    excluded: Excluded,
+    excluded,                    # Excluded; not used for a graph in a folder
     find: Candidates | None,     # None: score all nodes
 ) -> tuple:
     "The best k allowed nodes of each query and their scores; −∞ where there are fewer"
+    if isinstance(run.split.graph, DiskGraph): return best_on_disk(run, queries, k)
     if find is None:
         if isinstance(run.bound_score, DotScore):
             return best_by_dot(run.bound_score, queries, k, excluded)
@@ -142,6 +150,12 @@ def chunk_size(run: Run, max_scores: int, found: bool) -> int:
     fitting = max_scores//run.split.graph.num_nodes
     if found: return max(64, fitting)
     return 256 if isinstance(run.bound_score, DotScore) else max(1, fitting)
+
+def refuse_all(candidates: str):
+    "Refuse to score all nodes of a graph in a folder"
+    if candidates == 'all':
+        raise InputError('a graph in a folder has too many nodes to score them all: '
+                         "candidates='found' scores those near the query")
 
 # %% ../nbs/21_your_graph.ipynb #e3d58c06
 @torch.no_grad()
@@ -161,13 +175,17 @@ def predict_links(
     if isinstance(nodes, str): raise InputError(f'nodes are given as a list: [{nodes!r}]')
     queries = torch.arange(n)
     if nodes is not None: queries = torch.tensor([graph.index(v) for v in nodes], dtype=torch.long)
-    excluded = Excluded(run)
-    queries = queries[~excluded.unknown[queries]]
-    found = candidates == 'found' or candidates == 'auto' and find_first(run, len(queries))
-    many, none = len(queries) > n//2, queries[:0]
-    find = Candidates(run, excluded, many, max(100, int(k))) if found else None
+    if isinstance(graph, DiskGraph): excluded, find, size = refuse_all(candidates), None, 64
+    else:
+        excluded = Excluded(run)
+        queries = queries[~excluded.unknown[queries]]
+        found = candidates == 'found' or candidates == 'auto' and find_first(run, len(queries))
+        many = len(queries) > n//2
+        find = Candidates(run, excluded, many, max(100, int(k))) if found else None
+        size = chunk_size(run, max_scores, found)
+    none = queries[:0]
     rows = [(none, none, none.float(), none)]
-    parts = queries.split(chunk_size(run, max_scores, found)) if len(queries) else ()
+    parts = queries.split(size) if len(queries) else ()
     for part in progress_bar(parts, desc='predicting'):
         best, scores = best_nodes(run, part, int(k), excluded, find)
         row, place = scores.isfinite().nonzero().T
@@ -214,6 +232,9 @@ def refit(
 ) -> Run:
     "The same settings trained on all known links, up to the best epoch of the run"
     check_refit(run.config)
+    if isinstance(run.split.graph, DiskGraph):
+        raise InputError('a graph in a folder does without its few hidden links: predict from the '
+                         'run itself')
     config = run.config.replace(epochs=run.best_epoch) if run.history else run.config
     again = fit(all_links(run.split.graph), config, **options)
     return replace(again, calibration=calibrate(run))

@@ -18,11 +18,12 @@ import torch.distributed as dist
 from fastcore.script import call_parse
 from torch import Tensor
 
+from .candidates import best_on_disk
 from .checks import InputError
 from .disk import convert_links
-from .disk_pairs import DiskFeatures, score_on_disk, suggest, trees_on_disk
+from .disk_pairs import DiskFeatures
 from .graphs import Graph
-from .methods import Training
+from .methods import Training, fit
 from .minibatch import in_minibatches
 from .processes import agreed, average, connect, join, share_rows
 from .ranking import metric_values, sample_questions
@@ -176,19 +177,20 @@ def time_trees(
     for path in Path(folder).glob('rows-*'): path.unlink()
     clock, rows = time.process_time, []
     start, split = clock(), load_split(folder)
-    features = DiskFeatures(split.train_graph)
-    prepared, order = clock() - start, torch.randperm(len(split.val))
-    test = sample_questions(split.test, asked)
+    DiskFeatures(split.train_graph)   # averages the features, and keeps them in the folder
+    prepared, test = clock() - start, sample_questions(split.test, asked)
     for count in counts:
         start = clock()
-        trees = trees_on_disk(features, split.val[order[:count//split.val[0, 1:].numel()]])
+        run = fit(split, Config('pairs', tree_pairs=count), quiet=True)
         learned = clock() - start
-        found = metric_values(score_on_disk(features, trees, test))['map']
+        found = metric_values(run.score_rows(test))['map']
         rows.append(dict(pairs=count, MAP=found.mean().item(), seconds=learned,
                          error=found.std().item()/len(found)**.5, total=prepared + learned))
     start = clock()
-    hits = [answer in suggest(features, trees, query, 50)[0] for query, answer in
-            test[:queries, :2].tolist()]
+    query, answer = test[:queries, :2].T
+    in_training = lambda v, u: split.graph.has_link(v, u) | (v == u)   # hidden links are answers
+    found = best_on_disk(run, query, 50, linked=in_training)[0]
+    hits = (found == answer[:, None]).any(1).float()
     return dict(nodes=split.graph.num_nodes, links=len(split.train), prepared=prepared, rows=rows,
-                per_query=(clock() - start)/len(hits), hits=sum(hits)/len(hits),
+                per_query=(clock() - start)/len(hits), hits=hits.mean().item(),
                 peak_mb=peak_memory())

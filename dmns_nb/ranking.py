@@ -76,8 +76,8 @@ def _resample(values, groups, draws: int, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
         pieces = np.array_split(np.arange(draws), cells//2_000_000)
         chunks = (_bootstrap_counts(len(size), len(piece), rng) for piece in pieces)
-    weights = (counts.astype(np.float64) for counts in chunks)
-    return np.concatenate([w@total/(w@size) for w in weights])
+    exact = lambda counts: counts.astype(np.float64)
+    return np.concatenate([(w := exact(counts))@total/(w@size) for counts in chunks])
 
 # %% ../nbs/03_ranking.ipynb #fecaf51d
 @dataclass(frozen=True, repr=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from .checkpoints import identity_of, load_saved
 from .checks import InputError, one_of
+from .disk import DiskGraph
 from .graphs import Graph, datasets, load_graph
 from .link_tables import read_links
 from .methods import Run
@@ -38,7 +39,7 @@ def save_run(
     if kind := kind_of(run.split.graph): origin['kind'] = kind
     calibrate(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if len(run.split.test):
+    if len(run.split.test) and not isinstance(run.split.graph, DiskGraph):
         identity = identity_of(run.split, run.config)
         content = identity['train'][:6] + identity['rest'][:6]   # other splits: other names
         origin['split'] = f'{run.split.graph.name}-{content}.split.npz'
@@ -59,7 +60,7 @@ def run_files(
         name = origin.get(what)
         if given is not None or name is None: continue
         found[what] = name if name in datasets else Path(path).parent/name
-        if name not in datasets and not found[what].is_file():
+        if name not in datasets and not found[what].exists():
             raise InputError(f'{found[what]}, the {what} of {path}, is not there: '
                              f'name another {what}')
     if found['dataset'] is None:
@@ -74,7 +75,8 @@ def load_run(
     files, saved = run_files(path, dataset, features, split), load_saved(path, 'run')
     identity, kind = saved['identity'], saved['origin'].get('kind', '').split()
     kinds = dict(directed='directed' in kind, bipartite='bipartite' in kind)
-    if split is None and identity.get('train') == identity.get('graph'):
+    in_folder = Path(files['dataset']).is_dir()   # its split is that of the folder
+    if split is None and identity.get('train') == identity.get('graph') and not in_folder:
         graph = load_graph(files['dataset'], root, files['features'], **kinds)
         return Run.load(path, all_links(graph))
     return Run.load(path, load_split(**files, root=root, **kinds))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Split', 'repeated', 'draw_candidates', 'at_random', 'split_links', 'make_questions', 'candidate_pairs', 'thin_links',
-           'split_from_pyg', 'WithHidden', 'split_on_disk', 'read_split', 'refuse_leaks', 'load_split']
+           'split_from_pyg', 'split_on_disk', 'read_split', 'refuse_leaks', 'load_split']
 
 # %% ../nbs/02_splits.ipynb #396ea08f
 from copy import copy
@@ -238,28 +238,14 @@ def save(self: Split, path):
                         fingerprint=self.graph.fingerprint)
 
 # %% ../nbs/02_splits.ipynb #34cfbfbf
-class WithHidden:
-    "A graph in a folder and its hidden links: what `make_questions` asks of a graph"
-    names, directed = None, False
-    def __init__(self, graph):
-        self.graph, self.num_nodes, self.known = graph, graph.num_nodes, self
-        self.hidden = pair_keys(*graph.hidden.T, self.num_nodes)
-
-    def num_free(self, v): return self.num_nodes - 1 - self.graph.degrees[v]
-    def uniform(self, v, generator=None):
-        return torch.randint(self.num_nodes, v.shape, generator=generator)
-    def linked(self, v, u):
-        keys = pair_keys(*torch.broadcast_tensors(v, u), self.num_nodes)
-        return self.graph.has_link(v, u) | torch.isin(keys, self.hidden) | (v == u)
-
 def split_on_disk(
     graph,          # a graph in a folder, appendix AC
     candidates=9,   # number of candidates per question
 ) -> Split:
     "The split of a graph in a folder, with the links that `dmns_convert` has hidden"
-    generator, known = torch.Generator().manual_seed(graph.seed), WithHidden(graph)
+    generator = torch.Generator().manual_seed(graph.seed)
     parts = graph.hidden.split([graph.num_val, len(graph.hidden) - graph.num_val])
-    val, test = (make_questions(known, links, candidates, generator) for links in parts)
+    val, test = (make_questions(graph, links, candidates, generator) for links in parts)
     train = torch.empty(graph.num_links, 2, device='meta')   # only their number: they stay on disk
     split = Split(graph, train, val, test, f'hash, seed {graph.seed}')
     split.__dict__['train_graph'] = graph   # it does not have the hidden links

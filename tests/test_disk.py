@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from dmns_nb.disk import DiskGraph
+from test_commands import forked
 
 CONVERT_AND_TRAIN = '''if True:
     import sys, torch
@@ -69,3 +71,35 @@ def test_the_command_converts_and_refuses_in_one_line(tmp_path):
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 2 and again.stderr.count('\n') == 1
     assert 'is not empty: name a new folder' in again.stderr
+
+
+@pytest.mark.parametrize('method, settings', [
+    ('pairs', ['rounds=5']), ('gcn', ['encoder=sign', 'batch_size=2000', 'epochs=1'])])
+def test_a_folder_is_trained_saved_and_predicted_from(tmp_path, method, settings):
+    table_of(tmp_path/'links.csv', 3000, 500)
+    forked('dmns_convert', 'links.csv', 'graph', cwd=tmp_path, check=True)
+    train = ['dmns_train', '--dataset', 'graph', '--method', method, '--set', *settings, '--quiet']
+    done = forked(*train, '--out', 'runs', '--predict', '2', cwd=tmp_path, check=True)
+    assert 'predicts from it' in done.stdout
+    [file] = (tmp_path/'runs').glob('*.run')
+    found = pd.read_csv(tmp_path/'predictions.csv')
+    graph = DiskGraph(tmp_path/'graph')
+    v, u = (torch.tensor(found[name].to_numpy()) for name in ('node', 'predicted'))
+    assert len(found) > 900 and not graph.known.linked(v, u).any()
+    assert found.probability.between(0, 1).all()
+    forked('dmns_predict', str(file), '--nodes', '7', '--top', '2', '--predictions', 'again.csv',
+           cwd=tmp_path, check=True)
+    again = pd.read_csv(tmp_path/'again.csv')
+    first = found[found.node == 7].reset_index(drop=True)
+    assert (again.predicted == first.predicted).all() and len(again) == 2
+    np.testing.assert_allclose(again.score, first.score, rtol=1e-4)
+
+
+def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path):
+    table_of(tmp_path/'links.csv', 3000, 500)
+    forked('dmns_convert', 'links.csv', 'graph', cwd=tmp_path, check=True)
+    train = ['dmns_train', '--dataset', 'graph', '--quiet']
+    for more, message in (([], "needs the method 'pairs'"),
+                          (['--method', 'pairs', '--out', 'runs', '--refit'], 'is a folder')):
+        done = forked(*train, *more, cwd=tmp_path)
+        assert done.returncode == 2 and done.stderr.count('\n') == 1 and message in done.stderr
