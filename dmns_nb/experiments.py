@@ -305,9 +305,12 @@ experiments |= {
 _batches = partial(compact, 'gcn', batch_size=2000, epochs=100, patience=20, min_epochs=40)
 _batched = {'whole graph': compact('gcn'),
             'sampled neighbours': _batches(num_neighbors=(15, 10)),
-            'averaged in advance': _batches(encoder='sign')}
+            'averaged in advance': _batches(encoder='sign'),
+            'averaged, all features': _batches(encoder='sign', projected=10_000)}
 experiments['mini-batches'] = Experiment(
-    'mini-batches that encode only some nodes', _batched, all_data, 3, _on_cs(_batched, 1))
+    'mini-batches that encode only some nodes', _batched, all_data, 3,
+    _on_cs(_batched, 1) | seed_limits(['averaged, all features'], cora=1, citeseer=1, cs=0,
+                                      actor=1, debian=1))
 
 # %% ../nbs/H_experiments.ipynb #55b90e87
 def expected_seconds(job: Job, records: dict):
