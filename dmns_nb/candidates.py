@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .disk import DiskGraph
+from .disk_pairs import num_walks
 from .methods import Run
 from .neighborhoods import sample_neighbors
 from .pairs import (PairFeatures, TreeScore, neighbor_weights, pair_features, pieces,
@@ -297,7 +298,10 @@ def near_on_disk(
 
 def best_on_disk(run: Run, queries: Tensor, k: int, most=200, linked=None) -> tuple:
     "The best k of the first `most` nodes near each query, and their scores; −∞ if there are fewer"
-    nodes = near_on_disk(run.split.graph, queries, max(most, k), linked)
+    graph, cost = run.split.graph, num_walks(run.split.graph, queries).numpy()
+    parts = [near_on_disk(graph, queries[part], max(most, k), linked)
+             for part in pieces(cost, 5e5)]   # hubs have many walks
+    nodes = torch.cat(parts) if parts else torch.full((len(queries), max(most, k)), -1)
     scores, (row, column) = torch.full(nodes.shape, -torch.inf), (nodes >= 0).nonzero().T
     if len(row):
         pairs = torch.stack([queries[row], nodes[row, column]], 1)

@@ -261,7 +261,9 @@ _pairs = {'GCN': row('gcn'), "PyG's loop": row('pyg'), 'DNS': row('dns'),
           'boosted': row('boosted'), 'boosted, DMNS': row('dmns', decoder='trees')}
 experiments |= {
     'pairs': Experiment('boosted trees on features of pairs, and encoders', _pairs, all_data, 5,
-                        _on_cs(_pairs), needs='all_ranks'),
+                        seed_limits(_pairs, cs=1, actor=3) | seed_limits(["PyG's loop"], cs=0)
+                        | seed_limits(('features, boosted', 'boosted'), cs=3, actor=5),
+                        needs='all_ranks'),
     'directed': Experiment('the directions of links kept',
                            {k: _pairs[k] for k in ('GCN', 'features, boosted', 'boosted')},
                            ('actor@directed', 'debian@directed'), 5, needs='all_ranks')}
@@ -299,7 +301,7 @@ experiments |= {
     'weights': Experiment('weights of negatives, chosen on other splits', _weights_tried,
                           ('cora', 'citeseer', 'actor'), 1, split='own'),
     'negatives': Experiment('three decoders with eight kinds of negatives', _cases, all_data, 3,
-                            needs='all_ranks')}
+                            _on_cs(_cases, 1), needs='all_ranks')}
 
 # %% ../nbs/H_experiments.ipynb #minicd01
 _batches = partial(compact, 'gcn', batch_size=2000, epochs=100, patience=20, min_epochs=40)
