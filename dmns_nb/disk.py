@@ -174,7 +174,7 @@ class DiskGraph:
         self.num_nodes, self.num_links = about['num_nodes'], about['num_links']
         self.name, self.seed, self.num_val = about['name'], about['seed'], about['num_val']
         self.fingerprint = f'{about["content"]}-{self.num_nodes}-{about["channels"]}'
-        self.maps: list = []
+        self.maps: dict = {}
         empty = torch.zeros(0, dtype=torch.long)
         self.adjacency = Adjacency(empty, empty, 0)
         self.adjacency.col = self.map('col', np.int32, (2*self.num_links,))
@@ -204,15 +204,16 @@ class DiskGraph:
 def map(self: DiskGraph, name: str, dtype, shape) -> Tensor:
     "A file of the folder as a tensor; nothing is read before it is indexed"
     path = self.folder/name
+    if name in self.maps: return torch.from_numpy(self.maps[name])
     if not path.is_file() or path.stat().st_size != np.prod(shape)*np.dtype(dtype).itemsize:
         raise InputError(f'{path} is missing or cut short: convert the graph again')
-    self.maps.append(np.memmap(path, dtype, 'c', shape=shape))
-    return torch.from_numpy(self.maps[-1])
+    self.maps[name] = np.memmap(path, dtype, 'c', shape=shape)
+    return torch.from_numpy(self.maps[name])
 
 @patch
 def release(self: DiskGraph):
     "Give the memory of what was read back to the system"
-    for array in self.maps: array._mmap.madvise(mmap.MADV_DONTNEED)
+    for array in self.maps.values(): array._mmap.madvise(mmap.MADV_DONTNEED)
 
 @patch
 def has_link(self: DiskGraph, u: Tensor, v: Tensor) -> Tensor:
