@@ -156,8 +156,8 @@ def build_rows(graph, c: Config):
 def build_on_disk(graph, c: Config):
     "The trees of a graph in a folder, appendix AE"
     if c.encoder != 'none':
-        raise InputError("a graph in a folder needs the method 'pairs', or mini-batches: batch_size "
-                         "and encoder='sign' or num_neighbors")
+        raise InputError("a graph in a folder needs the method 'pairs', or mini-batches: "
+                         "batch_size, and encoder='sign' or num_neighbors")
     return LinkPredictor(NoEncoder(), DiskTrees(graph, c.rounds), (), ())
 
 # %% ../nbs/18_methods.ipynb #894fe021
@@ -301,7 +301,7 @@ class Run:
 
     @property
     def val_rows(self) -> Tensor:
-        "The validation questions, without those that trees of a graph in a folder have learned from"
+        "The validation questions, without those that trees in a folder have learned from"
         if not isinstance(self.model.decoder, DiskTrees): return self.split.val
         return self.split.val[held_out(self.split.val, self.split.graph.num_nodes)]
 
