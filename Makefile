@@ -21,8 +21,7 @@ demo: .venv/.installed ## train on the embedded Debian graph, print a table, wri
 
 test: .venv/.installed ## everything CI checks: lint, types, stale files, every cell, pytest
 	@ruff check --quiet
-	@mypy --no-error-summary
-	@python tools/book.py check
+	@mypy --no-error-summary & types=$$!; python tools/book.py check && wait $$types
 	@DMNS_RESULTS= DMNS_DATA=.venv/none nbdev_test --n_workers 2 --do_print
 	@pytest -n 2 --dist worksteal
 
