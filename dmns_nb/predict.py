@@ -175,7 +175,9 @@ def predict_links(
     if isinstance(nodes, str): raise InputError(f'nodes are given as a list: [{nodes!r}]')
     queries = torch.arange(n)
     if nodes is not None: queries = torch.tensor([graph.index(v) for v in nodes], dtype=torch.long)
-    if isinstance(graph, DiskGraph): excluded, find, size = refuse_all(candidates), None, 64
+    if isinstance(graph, DiskGraph):
+        refuse_all(candidates)
+        excluded, find, size = None, None, 64
     else:
         excluded = Excluded(run)
         queries = queries[~excluded.unknown[queries]]
