@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['on_cpu', 'block_size', 'SparseMatrix', 'to_scipy', 'pair_keys', 'arc_keys', 'exclusive_cumsum', 'ranges', 'Adjacency',
-           'Sides', 'KnownLinks', 'pair_scores', 'law_vectors', 'pick_levels']
+           'Sides', 'KnownLinks', 'dot_products', 'pair_scores', 'law_vectors', 'pick_levels']
 
 # %% ../nbs/C_kernels.ipynb #5f7a2679
 from functools import cached_property
@@ -243,20 +243,20 @@ def draw_by_rank(self: KnownLinks, v: Tensor, generator=None) -> Tensor:
     return rank + before - self.first[v]
 
 # %% ../nbs/C_kernels.ipynb #0cb8b73d
-def _dot_products(z, v, u):
-    "Dot products of pairs of rows of z, in blocks"
-    if not len(v): return z.new_zeros(0)
-    size = block_size(z, 8192)
-    rows = lambda index: z.index_select(0, index)
-    parts = [(rows(a)*rows(b)).sum(-1) for a, b in zip(v.split(size), u.split(size))]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+def dot_products(z: Tensor, v: Tensor, u: Tensor) -> Tensor:
+    "Dot products of rows v and u of z, in blocks; v and u are broadcast"
+    v, u = torch.broadcast_tensors(v, u)
+    size, rows = block_size(z, 8192), lambda index: z.index_select(0, index)
+    blocks = zip(v.flatten().split(size), u.flatten().split(size))
+    parts = [(rows(a)*rows(b)).sum(-1) for a, b in blocks]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(v.shape)
 
 class _PairScores(torch.autograd.Function):
     "Scores of pairs, with the gradient above"
     @staticmethod
     def forward(ctx, z, bias, v, u):
         ctx.save_for_backward(z, v, u)
-        return _dot_products(z, v, u) + bias.index_select(0, u)
+        return dot_products(z, v, u) + bias.index_select(0, u)
 
     @staticmethod
     def backward(ctx, grad):

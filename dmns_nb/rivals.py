@@ -7,11 +7,13 @@ __all__ = ['TwoHop', 'Mixed', 'MixGCF', 'AHNS']
 
 # %% ../nbs/T_rivals.ipynb #78d8dfd0
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from .graphs import Graph
+from .kernels import dot_products
 from .predictor import Nodes
 from .samplers import DNS, Unlinked
 
@@ -47,7 +49,8 @@ class Mixed:
 
     def points(self, h: Tensor) -> Tensor:
         "The mixtures, one row per link"
-        return self.share[:, None]*h[self.u] + (1 - self.share[:, None])*h[self.w]
+        u, w = h.index_select(0, self.u), h.index_select(0, self.w)
+        return self.share[:, None]*u + (1 - self.share[:, None])*w
 
     def cost(self, score, penalty) -> Tensor:
         "Loss of these pairs, which should score low"
@@ -62,8 +65,8 @@ class MixGCF(DNS):
     def sample(self, h, batch, score):
         share = torch.rand(len(batch.v), device=batch.v.device)
         # the share of the positive is the same for all candidates, so the best one stays the best
-        plain = lambda v, w: (h[v]*h[w]).sum(-1)
-        return [Mixed(batch.v, batch.u, self.draw(batch.v, plain), share, self.weight)]
+        best = self.draw(batch.v, partial(dot_products, h))
+        return [Mixed(batch.v, batch.u, best, share, self.weight)]
 
 # %% ../nbs/T_rivals.ipynb #b71be1d9
 class AHNS(DNS):
@@ -79,8 +82,8 @@ class AHNS(DNS):
     @torch.no_grad()
     def sample(self, h, batch, score):
         h = torch.nn.functional.normalize(h)
-        wanted = self.target((h[batch.v]*h[batch.u]).sum(-1))
+        wanted = self.target(dot_products(h, batch.v, batch.u))
         candidates = self.known.draw_unlinked(self.repeat(batch.v))
-        found = torch.einsum('ic,ijc->ij', h[batch.v], h[candidates])
+        found = dot_products(h, batch.v[:, None], candidates)
         picked = (found - wanted[:, None]).abs().argmin(1, keepdim=True)
         return [Nodes(batch.v, candidates.gather(1, picked)[:, 0], self.weight)]

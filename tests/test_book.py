@@ -289,9 +289,10 @@ def test_the_paper_is_cited():
 
 
 def test_readme_shows_the_headline_of_the_results():
-    from dmns_nb.tables import headline, load_records, paper_headline
+    from dmns_nb.tables import headline, load_records, pair_headline, paper_headline
     records, readme = load_records(ROOT/'results'), (ROOT/'README.md').read_text(encoding='utf-8')
-    for made in (paper_headline, headline): assert made(records).to_string() in readme
+    for made in (paper_headline, headline, pair_headline):
+        assert book.markdown_table(made(records).to_html()) in readme
 
 
 @pytest.mark.parametrize('path', LESSONS, **by_stem)

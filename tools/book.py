@@ -215,6 +215,15 @@ def prepare():
 
 # ---- README.md
 
+def markdown_table(html):
+    "A table of a notebook as Markdown: names on the left, values on the right."
+    from bs4 import BeautifulSoup   # a requirement of nbconvert
+    rows = [[cell.get_text(strip=True) for cell in row(['th', 'td'])]
+            for row in BeautifulSoup(html, 'html.parser')('tr')]
+    rows.insert(1, [':--', *['--:']*(len(rows[0]) - 1)])
+    return '\n'.join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def readme_text(index):
     "README.md from index.ipynb, without directives, hidden cells and site-only links."
     from nbconvert import MarkdownExporter
@@ -225,10 +234,9 @@ def readme_text(index):
     for i, c in enumerate(nb.cells):
         if c.id == 'badges': c.source = c.source.splitlines()[0]   # not how long it takes to read
         if c.cell_type != 'code': continue
-        if '#| echo: false' in c.source:  # only what it prints
-            plain = [o.get('data', {}).get('text/plain', o.get('text', '')) for o in c.outputs]
-            text = '\n'.join(''.join(part) for part in plain)
-            nb.cells[i] = nbformat.v4.new_markdown_cell(f'```text\n{text.rstrip()}\n```')
+        if '#| echo: false' in c.source:  # only its table
+            tables = [markdown_table(o.data['text/html']) for o in c.outputs]
+            nb.cells[i] = nbformat.v4.new_markdown_cell('\n\n'.join(tables))
             continue
         lines = [line for line in c.source.splitlines() if not line.startswith('#|')]
         c.source = '\n'.join(lines).strip()
