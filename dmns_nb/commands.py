@@ -292,7 +292,8 @@ def dmns_reproduce(
     version: version_option = version_text,
 ):
     "Run what is missing of the experiments in the paper and in this book"
-    from dmns_nb.experiments import announce, find_experiments, missing, overview, reproduce
+    from dmns_nb.experiments import find_experiments
+    from dmns_nb.reproduction import announce, missing, overview, reproduce
     from dmns_nb.graphs import datasets as known_datasets
     from dmns_nb.records import Results
     names, store = names or (), Results(results)
