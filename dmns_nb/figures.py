@@ -186,11 +186,12 @@ def negatives_figure(records: Records):
 # %% ../nbs/J_figures.ipynb #3e69e10e
 def draw_times(ax, records: Records):
     "Seconds per epoch on generated graphs, beside the paper's on a GPU"
-    rows = records.scaling.get('rows', [])
+    rows, fits = (records.scaling.get(key, {}) for key in ('rows', 'exponents'))
     for key, label, color in (('points', 'DMNS, as in the paper, here', colors['dmns']),
                               ('dmns', 'DMNS, nodes picked, here', colors['neighbor']),
                               ('uniform', 'uniform negatives, here', colors['baseline'])):
         measured = [(r['links'], r[key]) for r in rows if key in r]
+        if fits.get(key): label += f", exponent {fits[key]['exponent']:.2f}"
         if measured: ax.loglog(*zip(*measured), 'o-', color=color, label=label)
     _, paper_links, seconds = zip(*records.paper['time'])
     ax.loglog(paper_links, seconds, 's--', color=colors['paper'],
@@ -225,19 +226,17 @@ def cost_table(folder=None) -> pd.DataFrame:
 def draw_cost(folder=None):
     "Seconds per epoch and peak memory against the number of links, on log axes"
     records = measured(folder)
-    rows, fit = records.scaling['rows'], records.scaling['exponents']['dmns']
+    rows = records.scaling['rows']
     fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3))
     draw_times(left, records)
     left.set(title='Time')
-    legend = 'DMNS up to 100,000 nodes'
-    if fit: legend += f", exponent {fit['exponent']:.2f} [{fit['low']:.2f}, {fit['high']:.2f}]"
-    left.legend(fontsize=7, title=legend, title_fontsize=7, loc='upper center',
+    left.legend(fontsize=7, title='exponents: up to 100,000 nodes', title_fontsize=7, loc='upper center',
                 bbox_to_anchor=(.5, -.25))
     links, gigabytes = [r['links'] for r in rows], [r['dmns_mb']/1024 for r in rows]
-    right.loglog(links, gigabytes, 'o-', color=colors['dmns'])
+    right.loglog(links, gigabytes, 'o-', color=colors['neighbor'])
     right.set_yticks([.5, 1, 2, 4, 8], ['½', '1', '2', '4', '8'])
     right.minorticks_off()
-    right.set(xlabel='links', ylabel='GB at the peak', title='Memory')
+    right.set(xlabel='links', ylabel='GB at the peak', title='Memory, nodes picked')
     return fig
 
 def reach(folder=None, gigabytes=(2, 4, 8, 16, 64, 256)) -> pd.DataFrame:

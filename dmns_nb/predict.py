@@ -177,7 +177,7 @@ def predict_links(
     if nodes is not None: queries = torch.tensor([graph.index(v) for v in nodes], dtype=torch.long)
     if isinstance(graph, DiskGraph):
         refuse_all(candidates)
-        excluded, find, size = None, None, 64
+        excluded, find, size = None, None, 1024
     else:
         excluded = Excluded(run)
         queries = queries[~excluded.unknown[queries]]

@@ -192,9 +192,11 @@ def fit_exponent(links, seconds) -> dict:
 # %% ../nbs/23_scale.ipynb #1d5992ba
 def summarize(rows: list) -> dict:
     "Contents of `scaling.json`: rows, and exponents for up to 100,000 nodes, as in the paper"
-    fitted = [row for row in rows if row['nodes'] <= 100_000]
-    links = [row['links'] for row in fitted]
-    exponents = {k: fit_exponent(links, [row[k] for row in fitted]) for k in ('uniform', 'dmns')}
+    exponents = {}
+    for kind in ('uniform', 'dmns', 'points'):
+        fitted = [row for row in rows if row['nodes'] <= 100_000 and kind in row]
+        exponents[kind] = fit_exponent([row['links'] for row in fitted],
+                                       [row[kind] for row in fitted])
     return dict(rows=rows, exponents=exponents, versions=versions())
 
 def bench_sizes(
