@@ -230,8 +230,8 @@ def draw_cost(folder=None):
     fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3))
     draw_times(left, records)
     left.set(title='Time')
-    left.legend(fontsize=7, title='exponents: up to 100,000 nodes', title_fontsize=7, loc='upper center',
-                bbox_to_anchor=(.5, -.25))
+    left.legend(fontsize=7, title='exponents: up to 100,000 nodes', title_fontsize=7,
+                loc='upper center', bbox_to_anchor=(.5, -.25))
     links, gigabytes = [r['links'] for r in rows], [r['dmns_mb']/1024 for r in rows]
     right.loglog(links, gigabytes, 'o-', color=colors['neighbor'])
     right.set_yticks([.5, 1, 2, 4, 8], ['½', '1', '2', '4', '8'])

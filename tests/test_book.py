@@ -31,18 +31,17 @@ def copy(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize('spoil, complaint', [
-    (lambda p: (p/'dmns_nb'/'ranking.py').write_text('x = 1\n'),
-     'ranking.py: not what its notebook exports'),
-    (lambda p: (p/'dmns_nb'/'orphan.py').write_text('x = 1\n'),
-     'orphan.py: no notebook exports it'),
-    (lambda p: (p/'dmns_nb'/'graphs.py').unlink(), 'graphs.py: not exported'),
-    (lambda p: (p/'README.md').write_text('old'), 'README.md: not what'),
-    (lambda p: spoil_notebook(p/'nbs'/'03_ranking.ipynb'), '03_ranking.ipynb: not clean'),
-], ids=['edited module', 'orphan module', 'missing module', 'old README', 'dirty notebook'])
-def test_stale_files_are_found(copy, spoil, complaint):
-    spoil(copy)
-    with pytest.raises(SystemExit, match=re.escape(complaint)): book.check(copy)
+def test_stale_files_are_found(copy):
+    (copy/'dmns_nb'/'ranking.py').write_text('x = 1\n')
+    (copy/'dmns_nb'/'orphan.py').write_text('x = 1\n')
+    (copy/'dmns_nb'/'graphs.py').unlink()
+    (copy/'README.md').write_text('old')
+    spoil_notebook(copy/'nbs'/'03_ranking.ipynb')
+    with pytest.raises(SystemExit) as found: book.check(copy)
+    complaints = {line.strip() for line in str(found.value).splitlines()}
+    assert {'dmns_nb/graphs.py: not exported', 'dmns_nb/orphan.py: no notebook exports it',
+            'dmns_nb/ranking.py: not what its notebook exports', 'nbs/03_ranking.ipynb: not clean',
+            'README.md: not what nbs/index.ipynb gives'} <= complaints
 
 
 def spoil_notebook(path):

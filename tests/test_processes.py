@@ -12,6 +12,7 @@ import torch
 
 from dmns_nb.graphs import load_graph, synth_graph
 from dmns_nb.methods import fit
+from dmns_nb.processes import share_training
 from dmns_nb.settings import Config
 from dmns_nb.splits import split_links
 
@@ -35,6 +36,23 @@ def command(folder, *torchrun, processes=2, method='dmns', out='out', **settings
             '--nproc-per-node', str(processes), *torchrun, '-m', 'dmns_nb.processes',
             '--dataset', str(folder/'toy.npz'), '--method', method, '--preset', 'compact',
             '--set', given, '--out', str(folder/out), '--quiet']
+
+
+def train_in_forks(folder, out, **settings):
+    "Train in two forks of this process, without torchrun: torch is imported already"
+    store = torch.distributed.TCPStore('127.0.0.1', 0, is_master=True, wait_for_workers=False)
+    forks = []
+    for rank in '01':
+        if not (child := os.fork()):
+            os.environ |= dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE='2', LOCAL_WORLD_SIZE='2',
+                               MASTER_ADDR='127.0.0.1', MASTER_PORT=str(store.port),
+                               TORCHELASTIC_USE_AGENT_STORE='True')
+            given = ' '.join(f'{name}={value}' for name, value in settings.items())
+            try: share_training(str(folder/'toy.npz'), preset='compact', set=given, device='cpu',
+                                out=str(folder/out), quiet=True)   # ends the process
+            finally: os._exit(1)
+        forks.append(child)
+    assert [os.waitpid(child, 0)[1] for child in forks] == [0, 0]
 
 
 def environment(): return {**os.environ, 'OMP_NUM_THREADS': '1', 'DMNS_SAVE_EVERY': '0'}
@@ -94,9 +112,8 @@ def test_two_processes_give_the_curve_of_one_even_if_one_is_killed(toy):
 @pytest.mark.skipif(sys.platform != 'linux', reason='finds the processes in /proc')
 def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(toy):
     folder, split = toy
-    settings = dict(encoder='sign', batch_size=200, epochs=20)
-    subprocess.run(command(folder, out='whole', **settings), env=environment(), check=True,
-                   capture_output=True)
+    settings = dict(encoder='sign', batch_size=400, epochs=20)
+    train_in_forks(folder, 'whole', **settings)
     run_and_kill(command(folder, '--max-restarts', '1', out='killed', **settings),
                  folder/'killed'/'toy-dmns-0.checkpoint')
     whole, killed = result(folder, 'whole'), result(folder, 'killed')
@@ -104,15 +121,14 @@ def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(to
     run = fit(split, Config(preset='compact', **settings))
     loss, alone = (torch.tensor(h)[:, 0] for h in (whole['history'], run.history))
     assert loss[0] != alone[0]   # other links and negatives
-    # the loss falls by .3 and then varies from epoch to epoch with a standard deviation of .02
+    # the loss falls by .5 and then varies from epoch to epoch with a standard deviation of .02
     assert abs(loss[-10:].mean() - alone[-10:].mean()) < .03 < loss[0] - loss[-10:].mean() - .2
 
 
 def test_negatives_that_each_process_draws_give_a_model_as_good(toy):
     folder, split = toy
     run = fit(split, Config(preset='compact', **NODES))
-    subprocess.run(command(folder, out='nodes', **NODES), env=environment(), check=True,
-                   capture_output=True)
+    train_in_forks(folder, 'nodes', **NODES)
     found = result(folder, 'nodes')
     best = max(value for _, value in found['history'])
     assert found['history'][0][0] != run.history[0][0]   # other negatives
