@@ -16,7 +16,7 @@ help: ## what can be made
 	@git rev-parse --git-dir >/dev/null 2>&1 && HOME=$(CURDIR)/.venv nbdev_install_hooks >/dev/null || true
 	@touch $@
 
-demo: .venv/.installed ## train on the embedded Debian graph, print a table, write demo.png
+demo: .venv/.installed ## train on the included Debian graph, print a table, write demo.png
 	@dmns_demo
 
 test: .venv/.installed ## everything CI checks: lint, types, stale files, every cell, pytest

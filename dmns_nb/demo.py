@@ -73,7 +73,7 @@ def dmns_demo(
     seed: int = 0,           # seed of the split and of the training
     version: version_option = version_text,
 ):
-    "Compare the paper's setting with the default settings on the embedded graph"
+    "Compare the paper's setting with the default settings on the included graph"
     from dmns_nb.graphs import load_graph
     from dmns_nb.methods import fit
     from dmns_nb.settings import Config, require_seed

@@ -247,7 +247,7 @@ def reach(folder=None, gigabytes=(2, 4, 8, 16, 64, 256)) -> pd.DataFrame:
         raise InputError('one size gives no line: measure two with dmns_bench --sizes')
     slope = (large['dmns_mb'] - small['dmns_mb'])/(large['links'] - small['links'])
     links = [max(0, small['links'] + (1024*g - small['dmns_mb'])/slope) for g in gigabytes]
-    basis = ['measured' if n <= large['links'] else 'extrapolated' for n in links]
+    basis = ['interpolated' if n <= large['links'] else 'extrapolated' for n in links]
     million_links = np.round(np.array(links)/1e6, 1)
     return pd.DataFrame(dict(GB=gigabytes, million_links=million_links, basis=basis))
 

@@ -60,7 +60,7 @@ def announce(todo: list, records: dict, each=False):
     text = f'{len(todo)} runs are missing'
     if known: text += f', about {duration(sum(known))} in all'
     if known and len(known) < len(times):
-        text += f' and {len(times) - len(known)} with no run like them to tell from'
+        text += f'; for {len(times) - len(known)} of them there is no similar run to tell from'
     print(text + '.')
     for job, t in zip(todo, times) if each else ():
         print(f'  {job}' + (f', {duration(t)}' if t else ''))
