@@ -200,9 +200,9 @@ def draw_times(ax, records: Records):
 
 def time_figure(records: Records):
     "Seconds per epoch against the number of links"
-    fig, ax = plt.subplots(figsize=(5, 3))
+    fig, ax = plt.subplots(figsize=(5, 3.6))
     draw_times(ax, records)
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=8, loc='upper center', bbox_to_anchor=(.5, -.3))   # below
     return fig
 
 def measured(folder=None) -> Records:   # default: those of the book
