@@ -288,13 +288,11 @@ def _negatives(decoder, kind):
     return row(method, **settings, **own)
 
 _cases = {f'{decoder}, {kind}': _negatives(decoder, kind) for decoder in decoders for kind in kinds}
-_again = 'pair decoder, uniform', 'pair decoder, DMNS, points'   # a gain that had to be confirmed
-_once = [case for case in _cases if not case.startswith('dot product') and case not in _again]
 experiments |= {
     'weights': Experiment('weights of negatives, chosen on other splits', _weights_tried,
                           ('cora', 'citeseer', 'actor'), 1, split='own'),
     'negatives': Experiment('three decoders with eight kinds of negatives', _cases, all_data, 3,
-                            _on_cs(_once, 1), needs='all_ranks')}
+                            needs='all_ranks')}
 
 # %% ../nbs/H_experiments.ipynb #minicd01
 _batches = partial(compact, 'gcn', batch_size=2000, epochs=100, patience=20, min_epochs=40)
