@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['nothing_known', 'Excluded', 'best_by_dot', 'cells_of', 'best_by_cells', 'top_entries', 'top_of_rows', 'Candidates',
-           'weigh', 'values_at', 'by_query', 'products', 'cosines', 'walks', 'candidate_features', 'score_candidates',
-           'near_on_disk', 'near_features', 'best_on_disk']
+           'weigh', 'values_at', 'by_query', 'products', 'cosines', 'walks', 'candidate_features', 'score_candidates']
 
 # %% ../nbs/Z_candidates.ipynb #015d709d
 from typing import Any
@@ -17,10 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .disk import DiskGraph
-from .disk_pairs import (DiskFeatures, DiskTrees, LocalFeatures, around,
-                                num_walks)
 from .methods import Run
-from .neighborhoods import sample_neighbors
 from .pairs import (PairFeatures, TreeScore, neighbor_weights, pair_features, pieces,
                            to_dense)
 from .predictor import DotScore
@@ -280,49 +276,3 @@ def score_candidates(run: Run, queries: Tensor, row: Tensor, nodes: Tensor) -> T
         linked = f.graph.has_link(v, nodes)
         x[linked] = pair_features(f, v[linked], nodes[linked])
     return score.trees(score.with_score(x, v, nodes))
-
-# %% ../nbs/Z_candidates.ipynb #disk-code
-def near_on_disk(
-    graph, queries: Tensor,
-    size: int,               # number of nodes per query
-    linked=None,             # says which pairs to leave out; known ones when not given
-) -> Tensor:                 # −1 where there are fewer
-    "The nodes that walks of two steps from each query reach most often, best first"
-    group, middle, _ = sample_neighbors(graph.adjacency, queries, 0)
-    step, node, _ = sample_neighbors(graph.adjacency, middle, 0)
-    row = group[step]
-    free = ~(linked or graph.known.linked)(queries[row], node)
-    weight = 1/graph.degrees[middle[step[free]]].float()
-    places = row[free].numpy(), node[free].numpy()
-    reached = csr_matrix((weight.numpy(), places), (len(queries), graph.num_nodes))
-    return top_entries(reached, size)
-
-def near_features(f: DiskFeatures, queries: Tensor, row: Tensor, nodes: Tensor) -> Tensor:
-    "The features of queries with candidates, as `candidate_features`, of a graph in a folder"
-    described = torch.cat([queries, nodes]).unique()
-    near = torch.cat([around(f.graph, queries, 2), nodes])
-    local = LocalFeatures(f.graph, f.averages, described, near)
-    return torch.from_numpy(candidate_features(local, local.local(queries), row.numpy(),
-                                               local.local(nodes).numpy()))
-
-def best_on_disk(
-    run: Run, queries: Tensor, k: int,
-    most=200,       # nodes per query to score
-    linked=None,    # see near_on_disk
-    walks=2e4,      # of two steps, of the queries in a piece
-) -> tuple:         # nodes, and their scores; −∞ if there are fewer
-    "The best k of the first `most` nodes near each query"
-    cost, decoder = num_walks(run.split.graph, queries).numpy(), run.model.decoder
-    found = [(torch.empty(0, k).long(), torch.empty(0, k))]
-    for part in pieces(cost, walks):
-        v = queries[part]
-        nodes = near_on_disk(run.split.graph, v, max(most, k), linked)
-        scores, (row, column) = torch.full(nodes.shape, -torch.inf), (nodes >= 0).nonzero().T
-        u = nodes[row, column]
-        if isinstance(decoder, DiskTrees) and len(u) and cost[part].sum() <= 10*walks:
-            scores[row, column] = decoder.trees(near_features(decoder.features, v, row, u))
-        elif len(u): scores[row, column] = run.score_rows(torch.stack([v[row], u], 1))[:, 0]
-        best = scores.topk(k)
-        found.append((nodes.gather(1, best.indices), best.values))
-    nodes, scores = map(torch.cat, zip(*found))
-    return nodes, scores

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from .checks import InputError
@@ -42,7 +42,6 @@ class LocalFeatures(PairFeatures):
         self.A = csr_matrix((np.ones(len(col), np.float32), links), shape)
         self.degree = graph.adjacency.degree[self.nodes[order]].numpy().astype(np.float32)
         self.inverse = 1/np.maximum(self.degree, 1)
-        self.step = (diags(self.inverse)@self.A).tocsr()   # one step of a weighted walk
         self.units = [unit_length(x).numpy() for x in averages[nodes].float().chunk(3, 1)]
         self.x = self.units[0]
 

@@ -253,7 +253,8 @@ _pairs = {'GCN': row('gcn'), "PyG's loop": row('pyg'), 'DNS': row('dns'),
 experiments |= {
     'pairs': Experiment('boosted trees on features of pairs, and encoders', _pairs, all_data, 5,
                         seed_limits(_pairs, cs=1, actor=3) | seed_limits(["PyG's loop"], cs=0)
-                        | seed_limits(('features, boosted', 'boosted'), cs=3, actor=5),
+                        | seed_limits(('GCN', 'DNS'), cs=3)
+                        | seed_limits(('features, boosted', 'boosted'), cs=5, actor=5),
                         needs='all_ranks'),
     'directed': Experiment('the directions of links kept',
                            {k: _pairs[k] for k in ('GCN', 'features, boosted', 'boosted')},

@@ -73,7 +73,6 @@ class PairFeatures:
         self.graph, self.A = graph, graph.adjacency.to_scipy()
         self.degree = graph.degrees.numpy().astype(np.float32)
         self.inverse = 1/np.maximum(self.degree, 1)
-        self.step = (diags(self.inverse)@self.A).tocsr()   # one step of a weighted walk
         self.x = to_scipy(graph.features)
         closed = self.A + identity(graph.num_nodes, np.float32)
         mean = diags(1/(self.degree + 1))@closed
@@ -84,6 +83,11 @@ class PairFeatures:
         self.walks = self.A@self.degree   # walks of two links from each node
         if graph.directed: self.directions = Directions(graph)
         self.names = feature_names(graph)
+
+    @cached_property
+    def step(self) -> csr_matrix:
+        "One step of a weighted walk"
+        return (diags(self.inverse)@self.A).tocsr()
 
     def rows(self, v: np.ndarray, u: np.ndarray) -> tuple:
         "Rows of v: of the adjacency matrix, and its features after no, one and two rounds"

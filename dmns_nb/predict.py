@@ -16,15 +16,17 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .candidates import (Candidates, Excluded, best_by_dot, best_on_disk, nothing_known,
+from .candidates import (Candidates, Excluded, best_by_dot, nothing_known,
                                 score_candidates)
 from .checks import InputError, one_of, own_randomness, progress_bar
 from .disk import DiskGraph
+from .disk_candidates import best_on_disk
 from .disk_pairs import DiskFeatures
 from .files import feature_matrix, sparse_rows
 from .graphs import Graph
-from .methods import Run, build, fit
+from .methods import Run, fit
 from .pairs import TreeScore, pair_features
+from .parts import build
 from .predictor import DotScore
 from .ranking import link_ids
 from .settings import Config
@@ -32,10 +34,12 @@ from .splits import Split
 
 # %% ../nbs/21_your_graph.ipynb #1ba0435f
 def unlinked_pairs(graph: Graph, size: int, seed=0) -> tuple:
-    "Pairs of nodes drawn uniformly, without known links: nearly `size` of them"
-    generator = torch.Generator().manual_seed(seed)
-    v, u = torch.randint(graph.num_nodes, (2, size), generator=generator)
-    if graph.side is not None: u = graph.known.uniform(v, generator)
+    "Pairs of nodes without known links: all, or nearly `size` drawn uniformly if there are more"
+    n, generator = graph.num_nodes, torch.Generator().manual_seed(seed)
+    if n*n <= size: v, u = torch.cartesian_prod(torch.arange(n), torch.arange(n)).T
+    else:
+        v, u = torch.randint(n, (2, size), generator=generator)
+        if graph.side is not None: u = graph.known.uniform(v, generator)
     unlinked = ~graph.known.linked(v, u)
     return v[unlinked], u[unlinked]
 

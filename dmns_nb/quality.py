@@ -18,7 +18,7 @@ import torch.distributed as dist
 from fastcore.script import call_parse
 from torch import Tensor
 
-from .candidates import best_on_disk
+from .disk_candidates import best_on_disk
 from .checks import InputError
 from .disk import convert_links
 from .disk_pairs import DiskFeatures

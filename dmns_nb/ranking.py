@@ -15,7 +15,6 @@ from math import ceil
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, diags
-from scipy.stats import rankdata
 from torch import Tensor
 
 from .checks import InputError, one_of
@@ -151,6 +150,7 @@ def _best_of_each(scores: list, taken: np.ndarray, k: int, rng) -> np.ndarray:
 
 def _best_rank(scores: list, taken: np.ndarray, k: int, rng) -> np.ndarray:
     "k nodes per query that are not taken, those that come first by any of the scores"
+    from scipy.stats import rankdata  # slow to import, and only needed here
     found = [rankdata(-np.where(taken, -1, s), 'min', axis=1) for s in scores]
     best = np.minimum.reduce(found) + rng.random(taken.shape)   # ties are broken at random
     return np.argpartition(np.where(taken, np.inf, best), k, axis=1)[:, :k]

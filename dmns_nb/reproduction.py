@@ -11,7 +11,6 @@ import json, time
 from collections import defaultdict
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from .checkpoints import plain_settings
 from .checks import InputError, duration, progress_bar
@@ -97,6 +96,7 @@ def resume_job(job: Job, data: Split, hard: Split, checkpoint) -> dict:
 # %% ../nbs/AI_reproduction.ipynb #b3ecb145
 def question_facts(split: Split) -> dict:
     "Link, degree and spread of each test question, and the mean degree of the graph"
+    from sklearn.preprocessing import normalize  # slow to import, and only needed here
     graph, query = split.train_graph, split.test[:, 0].numpy()
     x = normalize(to_scipy(graph.features))
     mean = (normalize(graph.adjacency.to_scipy(), 'l1')@x).multiply

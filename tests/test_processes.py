@@ -38,21 +38,25 @@ def command(folder, *torchrun, processes=2, method='dmns', out='out', **settings
             '--set', given, '--out', str(folder/out), '--quiet']
 
 
-def train_in_forks(folder, out, **settings):
+def train_in_forks(folder, out, kill_after=None, **settings):
     "Train in two forks of this process, without torchrun: torch is imported already"
     store = torch.distributed.TCPStore('127.0.0.1', 0, is_master=True, wait_for_workers=False)
     forks = []
     for rank in '01':
         if not (child := os.fork()):
-            os.environ |= dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE='2', LOCAL_WORLD_SIZE='2',
-                               MASTER_ADDR='127.0.0.1', MASTER_PORT=str(store.port),
-                               TORCHELASTIC_USE_AGENT_STORE='True')
+            os.environ |= dict(environment(), RANK=rank, LOCAL_RANK=rank, WORLD_SIZE='2',
+                               LOCAL_WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',
+                               MASTER_PORT=str(store.port), TORCHELASTIC_USE_AGENT_STORE='True')
             given = ' '.join(f'{name}={value}' for name, value in settings.items())
             try: share_training(str(folder/'toy.npz'), preset='compact', set=given, device='cpu',
                                 out=str(folder/out), quiet=True)   # ends the process
             finally: os._exit(1)
         forks.append(child)
-    assert [os.waitpid(child, 0)[1] for child in forks] == [0, 0]
+    if kill_after:
+        wait_for(kill_after.exists, 60)
+        os.kill(forks[1], signal.SIGKILL)
+    ends = [os.waitpid(child, 0)[1] for child in forks]
+    assert (ends[0] > 0 and ends[1] == signal.SIGKILL) if kill_after else ends == [0, 0], ends
 
 
 def environment(): return {**os.environ, 'OMP_NUM_THREADS': '1', 'DMNS_SAVE_EVERY': '0'}
@@ -114,8 +118,10 @@ def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(to
     folder, split = toy
     settings = dict(encoder='sign', batch_size=400, epochs=20)
     train_in_forks(folder, 'whole', **settings)
-    run_and_kill(command(folder, '--max-restarts', '1', out='killed', **settings),
-                 folder/'killed'/'toy-dmns-0.checkpoint')
+    checkpoint = folder/'killed'/'toy-dmns-0.checkpoint'
+    train_in_forks(folder, 'killed', checkpoint, **settings)
+    assert 0 < torch.load(checkpoint, weights_only=True)['state']['epoch'] < settings['epochs']
+    train_in_forks(folder, 'killed', **settings)
     whole, killed = result(folder, 'whole'), result(folder, 'killed')
     assert whole['history'] == killed['history'] and whole['processes'] == 2
     run = fit(split, Config(preset='compact', **settings))

@@ -21,9 +21,9 @@ ORDER = '''checks link_tables feature_tables sides files kernels disk drawing tr
     graphs released hiding saved splits ranking encoders predictor training
     ddpm film negatives positivity dmns closed_form generator
     samplers rivals adversarial subgraphs directions pairs pair_decoders
-    settings checkpoints neighborhoods disk_pairs minibatch methods
-    candidates predict runs records scale processes quality experiments reproduction tables figures
-    terminal demo commands pages
+    settings checkpoints neighborhoods disk_pairs minibatch parts methods
+    candidates disk_candidates predict runs records scale processes quality
+    experiments reproduction tables figures terminal demo commands pages
     __main__ __init__'''.split()
 
 

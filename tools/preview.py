@@ -55,7 +55,7 @@ td, th { border: 0; border-bottom: 1px solid #8885; padding: .25rem }
 '''
 
 
-def process(book, home):
+def process(book, home, workers=2):
     "What nbdev hands to Quarto, made without datasets and network; the folder of the pages"
     env = reader_env(book, home)
     quarto = home/'bin'/'quarto'   # without one, nbdev would install Quarto and this package
@@ -64,8 +64,8 @@ def process(book, home):
     quarto.chmod(0o755)
     folders = quarto.parent, Path(sys.executable).parent, env['PATH']
     env['PATH'] = os.pathsep.join(map(str, folders))
-    done = subprocess.run(['nbdev_proc_nbs', '--n_workers', '2'], cwd=book, env=env, text=True,
-                          capture_output=True, timeout=SLOWEST)
+    done = subprocess.run(['nbdev_proc_nbs', '--n_workers', str(workers)], cwd=book, env=env,
+                          text=True, capture_output=True, timeout=SLOWEST)
     if done.returncode or 'Found cells containing imports' in done.stderr:
         raise RuntimeError(f'nbdev_proc_nbs failed:\n{done.stdout}{done.stderr}')
     return book/'_proc'
