@@ -284,7 +284,7 @@ def exact_marginals(
 # %% ../nbs/12_closed_form.ipynb #101f6a70
 def psi_probability(
     m0: Tensor, s0: Tensor,       # mean and variance of the positives
-    μ0: Tensor, μt: Tensor,       # means of positives and negatives, eq. (10.3)
+    μ0: Tensor, μt: Tensor,       # means that take their place in eq. (10.5)
     ε0: Tensor,                   # noise, one row per probability
     t: int, schedule: Schedule,   # level and noise schedule
 ) -> Tensor:
