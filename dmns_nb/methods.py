@@ -74,14 +74,6 @@ class Training:
         self.loader = LinkLoader(links, inputs, **options, rank=rank, world=world).to(self.device)
         self.questions = self.questions.to(self.device)
 
-    def keep_subgraphs(self, links: Tensor) -> Tensor:
-        "Cut the subgraphs of training links and questions; returns the links that fit into memory"
-        decoder, [pool] = self.model.decoder, self.model.samplers
-        kept = decoder.remember(*pool.pairs(links), self.room)//(1 + pool.pool.shape[1])
-        self.questions = self.split.val[::max(1, ceil(len(self.split.val)/self.num_questions))]
-        decoder.remember_questions(self.questions)
-        return links[:, :kept]
-
     def __iter__(self):
         "The loop of chapter 6"
         c = self.config
@@ -91,22 +83,34 @@ class Training:
                       patience, c.min_epochs, self.split.candidates, c.keep_last,
                       seen_graph(self.whole) if c.val_among == 'all' else None, self.validate)
 
-    def finish(self) -> LinkPredictor:
-        "The model at its best epoch, or its last; with its trees, if any, and all training links"
-        if self.state.weights: self.model.load_state_dict(self.state.weights)
-        model, c = self.model.cpu().eval(), self.config
-        options = dict(most=c.tree_pairs, lr=c.shrinkage, leaves=c.leaves)
-        if isinstance(model.decoder, DiskTrees):
-            torch.manual_seed(c.seed)
-            model.decoder.learn(self.whole.val, **options)
-        if self.hidden is None: return model
-        with torch.no_grad(): score = model.score(model.encoder.inputs(self.split.train_graph))
+# %% ../nbs/18_methods.ipynb #t18-keepc
+@patch
+def keep_subgraphs(self: Training, links: Tensor) -> Tensor:
+    "Cut the subgraphs of training links and questions; returns the links that fit into memory"
+    decoder, [pool] = self.model.decoder, self.model.samplers
+    kept = decoder.remember(*pool.pairs(links), self.room)//(1 + pool.pool.shape[1])
+    self.questions = self.split.val[::max(1, ceil(len(self.split.val)/self.num_questions))]
+    decoder.remember_questions(self.questions)
+    return links[:, :kept]
+
+# %% ../nbs/18_methods.ipynb #t18-finc
+@patch
+def finish(self: Training) -> LinkPredictor:
+    "The model at its best epoch, or its last; with its trees, if any, and all training links"
+    if self.state.weights: self.model.load_state_dict(self.state.weights)
+    model, c = self.model.cpu().eval(), self.config
+    options = dict(most=c.tree_pairs, lr=c.shrinkage, leaves=c.leaves)
+    if isinstance(model.decoder, DiskTrees):
         torch.manual_seed(c.seed)
-        learn_trees(model.decoder, score, self.hidden, self.whole.train_graph, c.tree_negatives,
-                    **options)
-        final, _ = build(self.whole, c)
-        final.load_state_dict(model.state_dict())
-        return final
+        model.decoder.learn(self.whole.val, **options)
+    if self.hidden is None: return model
+    with torch.no_grad(): score = model.score(model.encoder.inputs(self.split.train_graph))
+    torch.manual_seed(c.seed)
+    learn_trees(model.decoder, score, self.hidden, self.whole.train_graph, c.tree_negatives,
+                **options)
+    final, _ = build(self.whole, c)
+    final.load_state_dict(model.state_dict())
+    return final
 
 # %% ../nbs/18_methods.ipynb #f040143f
 def run_loop(loop, saver: Checkpoint, path, save_every: float, start: float):
