@@ -19,7 +19,7 @@ help: ## what can be made
 demo: .venv/.installed ## train on the included Debian graph, print a table, write demo.png
 	@dmns_demo
 
-# memory that tensors leave is kept for the next ones: a tenth less processor time
+# memory that tensors leave is kept for the next ones, which saves processor time
 test: export MALLOC_MMAP_THRESHOLD_ = 4294967296
 test: export MALLOC_TRIM_THRESHOLD_ = 4294967296
 test: export MALLOC_TOP_PAD_        = 67108864
