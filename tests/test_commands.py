@@ -124,6 +124,7 @@ def test_figures_without_results(tmp_path):
     forked('dmns_reproduce', '--results', str(tmp_path/'none'),
            '--figures', str(tmp_path/'figures'), check=True)
     assert (tmp_path/'figures'/'psi.svg').is_file()
+    assert len(list((tmp_path/'figures').glob('*.svg'))) == 13
 
 
 @pytest.mark.parametrize('command, given, message', [

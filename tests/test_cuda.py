@@ -218,6 +218,7 @@ def test_training_on_the_stand_in_gives_the_numbers_of_the_cpu_with_few_kernels_
     most = {'count gcn': (175, 2), 'count dmns': (400, 3), 'count paper': (4300, 2)}
     for name, (kernels, waits) in most.items():
         counted = found.pop(name)
+        assert isinstance(counted, dict), counted   # an error
         assert counted['kernels'] <= kernels and counted['waits'] <= waits, (name, counted)
     failed = {name: error for name, error in found.items() if error}
     assert not failed, '\n\n'.join(f'{name}: {error}' for name, error in failed.items())

@@ -12,8 +12,8 @@ from dmns_nb.encoders import Encoder, ReleasedGAT, ReleasedSAGE
 from dmns_nb.film import Denoiser
 from dmns_nb.graphs import synth_graph
 from dmns_nb.methods import Training
-from dmns_nb.parts import build
 from dmns_nb.negatives import levels_of
+from dmns_nb.parts import build
 from dmns_nb.settings import Config, methods
 from dmns_nb.splits import split_links
 from dmns_nb.training import State

@@ -55,8 +55,10 @@ def train_in_forks(folder, out, kill_after=None, **settings):
     if kill_after:
         wait_for(kill_after.exists, 60)
         os.kill(forks[1], signal.SIGKILL)
+    start = time.time()
     ends = [os.waitpid(child, 0)[1] for child in forks]
-    assert (ends[0] > 0 and ends[1] == signal.SIGKILL) if kill_after else ends == [0, 0], ends
+    if not kill_after: assert ends == [0, 0]
+    else: assert ends[0] > 0 and ends[1] == signal.SIGKILL and time.time() - start < 10, ends
 
 
 def environment(): return {**os.environ, 'OMP_NUM_THREADS': '1', 'DMNS_SAVE_EVERY': '0'}
@@ -114,12 +116,13 @@ def test_two_processes_give_the_curve_of_one_even_if_one_is_killed(toy):
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='finds the processes in /proc')
-def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(toy):
+def test_minibatches_of_two_processes_resume_exactly_and_learn_as_well_as_one(toy, capfd):
     folder, split = toy
     settings = dict(encoder='sign', batch_size=400, epochs=20)
     train_in_forks(folder, 'whole', **settings)
     checkpoint = folder/'killed'/'toy-dmns-0.checkpoint'
     train_in_forks(folder, 'killed', checkpoint, **settings)
+    assert capfd.readouterr().err.count('has lost another one of this run') == 1
     assert 0 < torch.load(checkpoint, weights_only=True)['state']['epoch'] < settings['epochs']
     train_in_forks(folder, 'killed', **settings)
     whole, killed = result(folder, 'whole'), result(folder, 'killed')
