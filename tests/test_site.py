@@ -177,7 +177,7 @@ def problems(proc):
 def test_the_book_as_nbdev_hands_it_to_quarto(tmp_path):
     "Without datasets and network, in less than two minutes, and without a problem"
     book = runall.copy_book(tmp_path/'book')
-    proc = preview.process(book, tmp_path/'home', workers=0)   # the other core is busy
+    proc = preview.process(book, tmp_path/'home')
     found = problems(proc)
     assert len(list(proc.glob('*.ipynb'))) > 40 and not found, '\n'.join(['', *found])
 
@@ -301,4 +301,4 @@ def test_a_cell_that_fails_when_processed_is_found(tmp_path, source):
     write_notebook(folder/'nbs'/'01_one.ipynb', markdown('# 1. One'), code('#| default_exp one'),
                    code('#| export\nfrom os import path'), code(source))
     with pytest.raises(RuntimeError, match='nbdev_proc_nbs failed'):
-        preview.process(folder, tmp_path/'home', workers=0)
+        preview.process(folder, tmp_path/'home')

@@ -55,7 +55,17 @@ td, th { border: 0; border-bottom: 1px solid #8885; padding: .25rem }
 '''
 
 
-def process(book, home, workers=2):
+# One process is faster than two: each imports torch. When it ends, IPython collects garbage once
+# for every notebook; after freeze there is nothing to look through.
+PROC_NBS = '''
+import gc
+from nbdev.quarto import nbdev_proc_nbs
+nbdev_proc_nbs(n_workers=0)
+gc.freeze()
+'''
+
+
+def process(book, home):
     "What nbdev hands to Quarto, made without datasets and network; the folder of the pages"
     env = reader_env(book, home)
     quarto = home/'bin'/'quarto'   # without one, nbdev would install Quarto and this package
@@ -64,8 +74,8 @@ def process(book, home, workers=2):
     quarto.chmod(0o755)
     folders = quarto.parent, Path(sys.executable).parent, env['PATH']
     env['PATH'] = os.pathsep.join(map(str, folders))
-    done = subprocess.run(['nbdev_proc_nbs', '--n_workers', str(workers)], cwd=book, env=env,
-                          text=True, capture_output=True, timeout=SLOWEST)
+    done = subprocess.run([sys.executable, '-c', PROC_NBS], cwd=book, env=env, text=True,
+                          capture_output=True, timeout=SLOWEST)
     if done.returncode or 'Found cells containing imports' in done.stderr:
         raise RuntimeError(f'nbdev_proc_nbs failed:\n{done.stdout}{done.stderr}')
     return book/'_proc'
