@@ -8,6 +8,7 @@ device, computes on the CPU, and counts kernels and waits by the line of the pac
 """
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -178,7 +179,10 @@ class FakeGPU(TorchDispatchMode):
         self.reset()
 
     def reset(self): self.kernels, self.waits = Counter(), Counter()
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None): return run(func, args, kwargs)
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        plain = Cuda not in types and not {'device', 'generator'} & kwargs.keys()
+        return func(*args, **kwargs) if plain else run(func, args, kwargs)
 
 
 gpu = FakeGPU()
@@ -198,8 +202,8 @@ def line():
     "The line of the package that is running"
     frame = sys._getframe(1)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.parent.name == 'dmns_nb': return f'{path.name}:{frame.f_lineno}'
+        folder, _, name = frame.f_code.co_filename.rpartition(os.sep)
+        if folder.endswith('dmns_nb'): return f'{name}:{frame.f_lineno}'
         frame = frame.f_back
     return 'autograd'
 

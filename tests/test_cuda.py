@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -50,6 +51,7 @@ VARIANTS = {
 
 
 # ------------------------------------------------------------------ run by the stand-in's process
+@cache
 def small_split(kind=None):
     from dmns_nb import graph_from_edges, split_links, synth_graph
     graph = synth_graph(60, seed=2)
@@ -70,6 +72,7 @@ def config_of(settings, epochs=2):
 def check_training(settings):
     "The history on the stand-in is that of the CPU, and scores can be computed afterwards"
     import torch
+    from torch.utils._python_dispatch import _disable_current_modes
     from dmns_nb import closed_form, fit, kernels
     from dmns_nb.dmns import Diffusion
     settings = dict(settings)
@@ -77,10 +80,11 @@ def check_training(settings):
     with mock.patch.multiple(closed_form, on_cpu=lambda x: False), \
          mock.patch.multiple(kernels, on_cpu=lambda x: False), \
          mock.patch.object(Diffusion, 'first_steps', 3):
-        runs = {device: fit(split, config, device=device) for device in ('cpu', 'cuda')}
-    gpu, cpu = (torch.tensor(runs[device].history) for device in ('cuda', 'cpu'))
-    torch.testing.assert_close(gpu, cpu, rtol=2e-5, atol=1e-6)
-    scores = [runs[device].score_rows(split.test) for device in ('cuda', 'cpu')]
+        with _disable_current_modes(): cpu = fit(split, config, device='cpu')
+        gpu = fit(split, config, device='cuda')
+    histories = [torch.tensor(run.history) for run in (gpu, cpu)]
+    torch.testing.assert_close(*histories, rtol=2e-5, atol=1e-6)
+    scores = [run.score_rows(split.test) for run in (gpu, cpu)]
     torch.testing.assert_close(*scores, rtol=1e-3, atol=1e-4)
 
 
