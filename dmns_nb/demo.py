@@ -112,12 +112,13 @@ def dmns_bench(
     import torch
     from dmns_nb.graphs import load_graph
     from dmns_nb.records import peak_memory, versions
-    from dmns_nb.scale import bench_rows, bench_sizes
+    from dmns_nb.scale import bench_rows, bench_sizes, growth
     from dmns_nb.splits import split_links
     require_outputs([json])
     if sizes:
         table = bench_sizes(sizes, json=json, quiet=quiet)
-        return say(table.round(3).to_string(index=False))
+        say(table.round(3).to_string(index=False))
+        return say(growth(table.to_dict('records')))
     rows = [row for name in datasets.split(',')
             for row in bench_rows(name, split_links(load_graph(name, root)), released)]
     say(pd.DataFrame(rows).round(4).to_string(index=False, na_rep=''))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['paper_links', 'link_source', 'large_graph', 'parse_sizes', 'time_turns', 'seconds_per_epoch', 'bench_rows',
-           'forget_peak', 'measure_size', 'own_process', 'fit_exponent', 'summarize', 'bench_sizes']
+           'forget_peak', 'measure_size', 'own_process', 'fit_exponent', 'summarize', 'growth', 'bench_sizes']
 
 # %% ../nbs/23_scale.ipynb #181cb8b0
 import json as jsonlib
@@ -16,7 +16,7 @@ import torch
 from scipy.sparse import csr_matrix
 from scipy.stats import linregress, t as student
 
-from .checks import InputError
+from .checks import InputError, whole_file
 from .graphs import Graph
 from .methods import Training
 from .records import peak_memory, versions
@@ -199,6 +199,14 @@ def summarize(rows: list) -> dict:
                                        [row[kind] for row in fitted])
     return dict(rows=rows, exponents=exponents, versions=versions())
 
+def growth(rows: list) -> str:
+    "The exponents of `rows` in words"
+    fits = {kind: fit for kind, fit in summarize(rows)['exponents'].items() if fit}
+    if not fits: return 'Three sizes of up to 100,000 nodes give the exponent of the growth.'
+    return '\n'.join(['Seconds grow as links^b (95 % interval; up to 100,000 nodes):'] + [
+        f"{kind:>8}: b = {fit['exponent']:.2f} [{fit['low']:.2f}, {fit['high']:.2f}]"
+        for kind, fit in fits.items()])
+
 def bench_sizes(
     sizes,         # as parse_sizes takes them
     json=None,     # file to write the measurements to
@@ -213,5 +221,7 @@ def bench_sizes(
             print(f'{i} of {len(pairs)}: {nodes:,} nodes, {links:,} links ...',
                   file=sys.stderr, flush=True)
         rows.append(own_process(nodes, links, **options))
-        if json: Path(json).write_text(jsonlib.dumps(summarize(rows), indent=1) + '\n')
+        if json:
+            with whole_file(json) as name:
+                name.write_text(jsonlib.dumps(summarize(rows), indent=1) + '\n')
     return pd.DataFrame(rows)
