@@ -9,6 +9,7 @@ __all__ = ['datasets', 'Graph', 'data_root', 'dataset_folder', 'pyg_dataset', 'p
 # %% ../nbs/01_graphs.ipynb #6a82f429
 import hashlib
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -121,13 +122,21 @@ def dataset_folder(name: str, root: Path) -> str:
     if name == 'citeseer' and (root/'CiteSeer').exists(): return 'CiteSeer'
     return {'cora': 'Cora', 'citeseer': 'Citeseer', 'cs': 'CS', 'actor': 'Actor'}[name]
 
+def _lock(folder: Path):
+    "Lets one process at a time write into a folder"
+    from filelock import FileLock
+    if not os.access(folder.parent, os.W_OK): return nullcontext()   # PyG cannot write there either
+    return FileLock(f'{folder}.lock')
+
 def pyg_dataset(name: str, root: Path):
     "One of the paper's datasets as a PyG `Data`"
     from torch_geometric.datasets import Actor, Coauthor, Planetoid
     folder = dataset_folder(name, root)
     try:
-        if name == 'actor': return Actor(root/folder)[0]
-        return (Coauthor(root, 'CS') if name == 'cs' else Planetoid(root, folder))[0]
+        root.mkdir(parents=True, exist_ok=True)
+        with _lock(root/folder):   # PyG writes its own files on first use
+            if name == 'actor': return Actor(root/folder)[0]
+            return (Coauthor(root, 'CS') if name == 'cs' else Planetoid(root, folder))[0]
     except Exception as e:
         if any((root/folder).glob('raw/*')):
             raise InputError(f'the files of {name} in {root/folder} cannot be read: {e}') from e
