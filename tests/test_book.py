@@ -4,15 +4,13 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from string import ascii_uppercase
 
+import book
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT/'tools'))
-import book  # noqa: E402
 
 NOTEBOOKS = book.notebooks(ROOT)
 CHAPTERS = [p for p in NOTEBOOKS if p.stem != 'index']

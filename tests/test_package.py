@@ -9,12 +9,11 @@ from configparser import ConfigParser
 from email.parser import Parser
 from pathlib import Path
 
+import book
 import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT/'tools'))
-import book  # noqa: E402
 
 TOOLS = ('nbdev', 'execnb', 'ghapi', 'nbconvert', 'pytest', 'hypothesis', 'mypy')
 BOOK = ('matplotlib', 'ipywidgets')

@@ -7,17 +7,15 @@ import ast
 import json
 import re
 import shutil
-import sys
 
+import book
+import preview
 import pytest
+import runall
 import yaml
 
 from test_book import NUMBER, ROOT, anchors, broken_links, cells, code_lines, mentions, tags
 
-sys.path.insert(0, str(ROOT/'tools'))
-import book  # noqa: E402
-import preview  # noqa: E402
-import runall  # noqa: E402
 
 COLUMN = 100   # characters that fit in the column of the page
 SITE = book.settings()['doc_host'] + book.settings()['doc_baseurl'] + '/'
