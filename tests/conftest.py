@@ -1,7 +1,9 @@
-"The tests with the longest waits come first, so that two workers end at the same time."
+"One thread, so that tests can fork; the tests with the longest waits come first."
 import gc
+import os
 
-LONGEST = ('test_cuda', 'test_site', 'test_processes', 'test_disk')
+os.environ['OMP_NUM_THREADS'] = '1'   # a fork of a process with threads waits for them forever
+LONGEST = ('test_cuda', 'test_site', 'test_processes', 'test_disk')   # two workers end together
 
 
 def pytest_collection_modifyitems(items):
