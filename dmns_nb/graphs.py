@@ -302,7 +302,11 @@ def load_graph(
     if not is_file and not _is_graph(source):
         raise InputError(f'a graph cannot be loaded from a {type(source).__name__}: '
                          'for pairs of nodes, use graph_from_edges')
-    if is_file and Path(source).is_dir(): return DiskGraph(source)   # type: ignore[return-value]
+    if is_file and source not in datasets and Path(source).is_dir():
+        if directed or bipartite is not False:
+            raise InputError(f'{source} is a graph in a folder, which knows neither directions nor '
+                             'sides: leave out directed and bipartite')
+        return DiskGraph(source)   # type: ignore[return-value]
     if not is_file: found = _from_library(source)
     elif source in datasets: found = _from_name(source, root, directed)
     elif is_table(source) or str(source).lower().endswith('.npz'):

@@ -52,7 +52,7 @@ class SIGN(nn.Module):
 
     def forward(self, rows) -> Embeddings:
         "One embedding per row"
-        parts = rows.float().view(len(rows), self.hops + 1, -1)
+        parts = rows.float().unflatten(1, (self.hops + 1, -1))
         x = unit_length(parts).flatten(1)
         for i, layer in enumerate(self.layers):
             if i:
@@ -68,11 +68,15 @@ class RowEncoder(nn.Module):
         super().__init__()
         self.encoder, self.num_neighbors = encoder, num_neighbors
 
-    def inputs(self, graph, nodes=None) -> tuple:
-        "Arguments of `forward` for some nodes, or for all"
-        if nodes is None: return torch.arange(graph.num_nodes), *self.encoder.inputs(graph)
+    def inputs(self, graph, nodes=None, sampled=True) -> tuple:
+        "Arguments of `forward` for some nodes, from sampled neighbours or all; or for all nodes"
+        on_disk = hasattr(graph, 'stored_rows')
+        if nodes is None:
+            nodes, sampled = torch.arange(graph.num_nodes), False
+            if not (on_disk and self.num_neighbors): return nodes, *self.encoder.inputs(graph)
         if not self.num_neighbors: return nodes, self.encoder.inputs(graph)[0][nodes]
-        return nodes, *neighborhoods(graph, nodes, self.num_neighbors, self.encoder.norm)
+        numbers = self.num_neighbors if sampled else (0,)*len(self.num_neighbors)
+        return nodes, *neighborhoods(graph, nodes, numbers, self.encoder.norm)
 
     def forward(self, nodes: Tensor, *inputs) -> Embeddings:
         "One embedding per node"
@@ -246,6 +250,11 @@ def check_rows(c: Config):
     if c.encoder != 'sign' and (c.encoder != 'gcn' or len(c.num_neighbors) != len(c.channels)):
         raise InputError("mini-batches need encoder='sign', or encoder='gcn' and num_neighbors "
                          'with one number per layer')
+    if c.encoder == 'sign' and c.num_neighbors:
+        raise InputError("encoder='sign' averages over all neighbours: leave out num_neighbors")
+    if c.val_among == 'all':
+        raise InputError('mini-batches are validated on the candidates of the split: '
+                         'leave out val_among')
     known = c.decoder == 'dot' and set(c.samplers) <= set(row_samplers)
     if not known or c.variational or c.source != 'learned' or c.chain or not c.affine:
         raise InputError('mini-batches are for the dot product, without clouds, with the samplers '
@@ -260,13 +269,11 @@ def row_loader(model, split, c: Config, rank=0, world=1, most=2000) -> tuple:
     loader.inputs = model.encoder.inputs(split.train_graph, nodes)
     return loader, local
 
-def score_questions(model, graph, rows: Tensor, size=2000) -> Tensor:
-    "Scores of questions, so many at a time; encodes only their nodes, always with the same draws"
-    scores = []
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        for questions in rows.split(size):
-            nodes, local = questions.unique(return_inverse=True)
-            score = model.score(model.encoder.inputs(graph, nodes))
-            scores.append(score(local[:, :1], local[:, 1:]))
+def score_questions(model, graph, rows: Tensor, room=10_000) -> Tensor:
+    "Scores of questions, a piece at a time; encodes only their nodes, from all neighbours"
+    scores = [torch.empty(0, rows.shape[1] - 1)]
+    for questions in rows.split(max(1, room//rows.shape[1])):   # room: nodes in a piece
+        nodes, local = questions.unique(return_inverse=True)
+        score = model.score(model.encoder.inputs(graph, nodes, sampled=False))
+        scores.append(score(local[:, :1], local[:, 1:]))
     return torch.cat(scores)

@@ -102,6 +102,7 @@ def propagate(
     chunk=2**17,             # links averaged at a time
     rank=0, world=1,         # this process and their number; each computes a share of the chunks
     wait=lambda: None,       # waits for the other processes
+    scale=1.,                # of the result
 ) -> Tensor:
     "Features and their averages over neighbourhoods, side by side"
     x, chunks = graph.features, chunks_of(graph.adjacency.degree, chunk)
@@ -112,7 +113,7 @@ def propagate(
         rows = features_of(x, nodes)
         if isinstance(rows, SparseMatrix): rows = rows.matrix
         rows = rows.to_dense() if matrix is None else rows@matrix
-        out[nodes[0]:nodes[-1] + 1, :width] = rows.to(out.dtype)
+        out[nodes[0]:nodes[-1] + 1, :width] = (scale*rows).to(out.dtype)
     for start in range(width, out.shape[1], width):
         wait()   # the columns before must be complete
         for nodes in chunks[rank::world]:

@@ -291,6 +291,8 @@ def with_nodes(
     second=False, # of a bipartite graph: the new nodes are of the second side
 ) -> Run:
     "The same predictor on a graph with further nodes, without training"
+    if isinstance(self.split.graph, DiskGraph):
+        raise InputError('a graph in a folder gets no new nodes: convert a table that has them')
     graph, calibration = larger_graph(self.split.graph, features, names, second), calibrate(self)
     pairs = torch.tensor([[graph.index(v), graph.index(u)] for v, u in links], dtype=torch.long)
     pairs = pairs.view(-1, 2)

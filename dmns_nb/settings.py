@@ -327,6 +327,11 @@ def check_together(c: Config):
     "Refuse settings that contradict each other"
     if c.encoder == 'none' and c.decoder != 'trees':
         raise InputError("without an encoder only the trees can score: set decoder='trees'")
+    if any(type(k) is not int or k < 0 for k in c.num_neighbors):
+        raise InputError('num_neighbors must be whole numbers, 0 for all neighbours, '
+                         f'not {c.num_neighbors}')
+    if c.variational and c.encoder == 'sign':
+        raise InputError("encoder='sign' makes points, not clouds: set variational=False")
     if 'dmns' not in c.samplers: return
     if c.decoder in ('seal', 'scaled'):
         raise InputError('generated negatives need the dot-product decoder or the trees')

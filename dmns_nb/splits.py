@@ -126,24 +126,29 @@ def candidate_pairs(rows: Tensor) -> Tensor:
     return torch.stack([queries, rows[:, 2:]], -1).flatten(0, 1)
 
 @patch
+def is_in(self: Split, part: str, pairs: Tensor) -> Tensor:
+    "Which pairs, in the first two columns, are links of `'train'`, `'val'` or `'test'`"
+    if part == 'train' and self.train.is_meta:   # a graph in a folder (appendix AC)
+        return self.graph.has_link(*pairs[:, :2].T)
+    keys = lambda rows: self.graph.key_of(*rows[:, :2].T)
+    return torch.isin(keys(pairs), keys(getattr(self, part)))
+
+@patch
 def leaks(self: Split) -> dict:
     "Pairs that break a rule, grouped by the rule"
     found: dict = {}
-    keys = lambda pairs: self.graph.key_of(*pairs.T)
-    parts = dict(train=self.train, val=self.val[:, :2], test=self.test[:, :2])
     for part, rows in dict(val=self.val, test=self.test).items():
-        seen = torch.isin(keys(rows[:, :2]), keys(self.train))
-        found[f'is in the training graph and in {part}'] = rows[seen, :2]
+        found[f'is in the training graph and in {part}'] = rows[self.is_in('train', rows), :2]
         pairs, known = candidate_pairs(rows), torch.zeros(rows[:, 2:].numel(), dtype=torch.bool)
-        for other, links in parts.items():
-            is_link = torch.isin(keys(pairs), keys(links)) & ~known
+        for other in ('train', 'val', 'test'):
+            is_link = self.is_in(other, pairs) & ~known
             found[f'is a candidate in {part} but a link of {other}'] = pairs[is_link]
             known |= is_link
         wrong = self.graph.known.linked(*pairs.T) & ~known
         found[f'is a candidate in {part} but a link of the graph, or cannot be a link'] = \
             pairs[wrong]
-    overlap = torch.isin(keys(parts['test']), keys(parts['val']))
-    found['is in val and, in one direction or the other, in test'] = parts['test'][overlap]
+    overlap = self.test[self.is_in('val', self.test), :2]
+    found['is in val and, in one direction or the other, in test'] = overlap
     if self.by == 'time': found |= self.time_leaks()
     return {rule: pairs for rule, pairs in found.items() if len(pairs)}
 
@@ -232,6 +237,9 @@ def split_from_pyg(
 @patch
 def save(self: Split, path):
     "Write the split to an .npz file"
+    if self.train.is_meta:
+        raise InputError('the split of a graph in a folder is part of the folder: '
+                         'there is nothing to save')
     train = self.train if self.rows is None else self.rows
     parts = dict(train=train.int(), val=self.val.int(), test=self.test.int())
     np.savez_compressed(path, **parts, source=self.source, by=self.by,
@@ -244,7 +252,11 @@ def split_on_disk(
 ) -> Split:
     "The split of a graph in a folder, with the links that `dmns_convert` has hidden"
     generator = torch.Generator().manual_seed(graph.seed)
-    parts = graph.hidden.split([graph.num_val, len(graph.hidden) - graph.num_val])
+    parts = [links[askable(graph, links, candidates, 0)]
+             for links in graph.hidden.tensor_split([graph.num_val])]
+    if not all(map(len, parts)):
+        raise InputError(f'the nodes of the hidden links of {graph.name} are linked to nearly all '
+                         f'others: there are no {candidates} candidates for them')
     val, test = (make_questions(graph, links, candidates, generator) for links in parts)
     train = torch.empty(graph.num_links, 2, device='meta')   # only their number: they stay on disk
     split = Split(graph, train, val, test, f'hash, seed {graph.seed}')
@@ -301,6 +313,9 @@ def load_split(
 ) -> Split:
     "Load a graph by name or from a file, with its split"
     graph = load_graph(dataset, root, features, directed, bipartite)
-    if hasattr(graph, 'folder'): return split_on_disk(graph)
+    if hasattr(graph, 'folder'):
+        if split is not None:
+            raise InputError(f'{dataset} has a split of its own: leave out split')
+        return split_on_disk(graph)
     if split is None and dataset in checksums: split = released_split_file(dataset, root)
     return split_links(graph, seed=seed) if split in (None, 'own') else read_split(split, graph)

@@ -1,4 +1,5 @@
 "A graph in a folder: memory does not grow with the number of links, and the command that makes it."
+import shutil
 import subprocess
 import sys
 
@@ -7,7 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
-from dmns_nb.disk import DiskGraph
+from dmns_nb.checks import InputError
+from dmns_nb.disk import DiskGraph, convert_links
+from dmns_nb.graphs import load_graph
+from dmns_nb.methods import fit
+from dmns_nb.predict import predict_links
+from dmns_nb.settings import Config
+from dmns_nb.splits import load_split, split_on_disk
 from test_commands import forked
 
 CONVERT_AND_TRAIN = '''if True:
@@ -103,3 +110,61 @@ def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path):
                           (['--method', 'pairs', '--out', 'runs', '--refit'], 'is a folder')):
         done = forked(*train, *more, cwd=tmp_path)
         assert done.returncode == 2 and done.stderr.count('\n') == 1 and message in done.stderr
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    "A small graph in a folder"
+    path = tmp_path_factory.mktemp('folder')
+    return convert_links(table_of(path/'links.csv', 3000, 500), path/'graph')
+
+
+def run_on(folder, **settings):
+    "A short training"
+    options = dict(channels=(8, 8), batch_size=500, epochs=2) | settings
+    return fit(load_split(folder), Config('gcn', **options), quiet=True)
+
+
+def test_a_score_does_not_depend_on_what_is_scored_with_it(folder):
+    run = run_on(folder, num_neighbors=(5, 5))
+    together = run.score_rows(run.split.test)
+    alone = torch.cat([run.score_rows(row) for row in run.split.test[:20].split(1)])
+    torch.testing.assert_close(together[:20], alone, rtol=0, atol=1e-5)
+    of_all = run.score_all(run.split.test[:20, 0]).gather(1, run.split.test[:20, 1:])
+    torch.testing.assert_close(together[:20], of_all, rtol=0, atol=1e-5)
+    some, every = predict_links(run, 1, [7, 42]), predict_links(run, 1)
+    best = every.set_index('node').predicted
+    assert (some.predicted.to_numpy() == best[some.node].to_numpy()).all()
+
+
+@pytest.mark.parametrize('call, message', [
+    (lambda folder: load_graph(folder, bipartite=True), 'knows neither directions nor sides'),
+    (lambda folder: load_split(folder, split='any.npz'), 'has a split of its own'),
+    (lambda folder: load_split(folder).save('split.npz'), 'is part of the folder'),
+    (lambda folder: run_on(folder, encoder='sign').with_nodes([[1.]]), 'gets no new nodes'),
+    (lambda folder: split_on_disk(DiskGraph(folder), 600), 'no 600 candidates for them')])
+def test_what_a_folder_does_not_have_is_refused(folder, call, message):
+    with pytest.raises(InputError, match=message): call(folder)
+
+
+def test_options_of_a_new_split_are_refused_for_a_folder(folder):
+    train = ['dmns_train', '--dataset', str(folder), '--method', 'pairs', '--quiet']
+    for option in (['--candidates', '20'], ['--split-seed', '1'], ['--num-val', '.1']):
+        done = forked(*train, *option)
+        assert done.returncode == 2 and done.stderr.count('\n') == 1
+        assert 'has a split of its own: leave out --split-seed' in done.stderr
+
+
+def test_sign_is_trained_again_on_all_links_in_memory(tmp_path):
+    table_of(tmp_path/'links.csv', 3000, 500)
+    forked('dmns_train', '--dataset', 'links.csv', '--method', 'gcn', '--quiet', '--predict', '2',
+           '--set', 'encoder=sign', 'batch_size=500', 'epochs=2', cwd=tmp_path, check=True)
+    assert len(pd.read_csv(tmp_path/'predictions.csv')) == 1000
+
+
+def test_an_interrupted_average_leaves_no_file(folder, tmp_path):
+    graph = DiskGraph(shutil.copytree(folder, tmp_path/'graph'))
+    before = sorted(graph.folder.iterdir())
+    def interrupted(*args, **options): raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): graph.stored_rows(interrupted, 1, 'sym', 16)
+    assert sorted(graph.folder.iterdir()) == before
