@@ -25,6 +25,7 @@ from .disk import DiskGraph
 from .methods import Run, Training, progress, run_loop
 from .minibatch import in_minibatches
 from .neighborhoods import propagate
+from .runs import save_run
 from .settings import Config, parse_setting
 from .splits import Split, load_split
 
@@ -180,11 +181,11 @@ def join(timeout: float, gpu: bool):
         raise InputError('start this with torchrun, such as '
                          'torchrun --nproc-per-node 2 -m dmns_nb.processes')
     if gpu:
-        local, count = int(os.environ['LOCAL_RANK']), torch.cuda.device_count()
-        if local >= count:
-            raise InputError(f'process {local + 1} of this machine has no GPU: '
-                             f'start at most {count}, or use --device cpu')
-        torch.cuda.set_device(local)
+        started, count = int(os.environ['LOCAL_WORLD_SIZE']), torch.cuda.device_count()
+        if started > count:
+            raise InputError(f'{started} processes need as many GPUs, and this machine has '
+                             f'{count}: start at most {count}, or use --device cpu')
+        torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
     signal.signal(signal.SIGTERM, told_to_end)
     wait = timedelta(seconds=timeout)
     store, rank, world = next(dist.rendezvous('env://', timeout=wait))
@@ -195,9 +196,9 @@ def join(timeout: float, gpu: bool):
     return rank, store
 
 # %% ../nbs/24_processes.ipynb #8bc2bd8b
-def write_shared(run: Run, base: str, processor_seconds: float):
-    "Write the run, and its history and times as JSON"
-    run.save(base + '.run')
+def write_shared(run: Run, base: str, processor_seconds: float, origin: tuple):
+    "Write the run, its split and where its graph is, and its history and times as JSON"
+    save_run(run, base + '.run', *origin)
     result = dict(history=run.history, best_epoch=run.best_epoch, map=run.metrics['map'].mean,
                   processes=dist.get_world_size(), seconds=run.seconds,
                   processor_seconds=processor_seconds)
@@ -210,7 +211,7 @@ def leave(store):
     while store.add('done', 0) < dist.get_world_size(): time.sleep(.05)
     dist.destroy_process_group()
 
-def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, quiet):
+def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, quiet, origin):
     "Train together with the other processes; process 0 writes the result"
     rank, store = join(timeout, gpu)
     device = torch.device('cuda', torch.cuda.current_device()) if gpu else torch.device('cpu')
@@ -218,7 +219,7 @@ def train_shared(config: Config, split: Split, gpu: bool, out, resume, timeout, 
     base = str(Path(out)/f'{split.graph.name}-{config.method}-{config.seed}')
     start = time.process_time()
     run = fit_shared(split, config, base + '.checkpoint', resume or restarted, device, quiet)
-    if not rank: write_shared(run, base, time.process_time() - start)
+    if not rank: write_shared(run, base, time.process_time() - start, origin)
     leave(store)
 
 # %% ../nbs/24_processes.ipynb #a110888e
@@ -245,10 +246,10 @@ def share_training(
         if epochs is not None: given['epochs'] = epochs
         config = Config(method, preset, seed, **given)
         data = load_split(dataset, root, split, features=features)
-        train_shared(config, data, gpu, out, resume, timeout, quiet)
+        train_shared(config, data, gpu, out, resume, timeout, quiet, (dataset, features))
     except (InputError, OSError, LostProcess) as e:
         lost = isinstance(e, LostProcess)
-        if lost or os.environ.get('RANK', '0') == '0': say(e)
+        if lost or os.environ.get('LOCAL_RANK', '0') == '0': say(e)   # once on each machine
         os._exit(1 if lost else 2)   # without waiting for the others
     except KeyboardInterrupt: told_to_end()   # after the signal, process 0 has saved an epoch
     sys.stdout.flush()
