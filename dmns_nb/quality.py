@@ -179,7 +179,7 @@ def measure_ways(folder, json, plan=plan, **options) -> list:
 # %% ../nbs/AF_quality.ipynb #75a60109
 def time_trees(
     folder, counts,   # a graph in a folder; numbers of training pairs
-    asked=1000,       # test questions
+    asked=2000,       # test questions
     queries=500,      # test queries, and random nodes, to suggest links for
 ) -> dict:
     "MAP of boosted trees for several numbers of pairs, processor time and memory"
