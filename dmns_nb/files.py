@@ -91,7 +91,7 @@ def read_npz(path, directed=True) -> dict:   # directed: with directions, if the
         raise InputError(f'{path} needs names as a list, one name per node')
     names = None if names is None else names.tolist()
     found = dict(edges=data['links'], features=features, names=names, labels=data.get('labels'),
-                 times=data.get('times'))
+                 times=data.get('times'), directed=False)
     if 'side' in data: found['bipartite'] = data['side']
     if directed and 'direction' in data:
         if data['direction'].shape != data['links'].shape[:1]:
@@ -161,7 +161,7 @@ def from_networkx(g) -> dict:
     used = sorted({str(key) for more in attributes for key in more})
     notes = tuple(f'{key} of the edges ignored' for key in used if key != 'time')
     sides = [more.get('bipartite') for _, more in g.nodes(data=True)]
-    found = dict(bipartite=sides) if nodes and {*sides} <= {0, 1} else {}
+    found = dict(bipartite=sides) if {*sides} == {0, 1} else {}   # one side alone: a projection
     times = None
     if 'time' in used:
         import pandas as pd  # slow to import, and only needed here
@@ -173,6 +173,8 @@ def from_networkx(g) -> dict:
 # %% ../nbs/B_files.ipynb #c821631f
 def _named_edges(edges: np.ndarray, names: list | None):
     "Node ids of edges that are given by name, and the names of all nodes"
+    if any(e is None or e != e for e in edges.ravel()):   # NaN differs from itself
+        raise InputError('an edge has an end that is missing (None or NaN)')
     edges = edges.astype(str)
     if names is None: names = sorted(set(edges.ravel().tolist()))
     ids = {name: i for i, name in enumerate(names)}

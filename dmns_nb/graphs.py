@@ -21,7 +21,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .checks import InputError
+from .checks import InputError, whole_file
 from .disk import DiskGraph
 from .files import (as_int, class_ids, count_nodes, feature_matrix, from_networkx, from_pyg,
                            link_times, node_ids, read_graph, read_npz)
@@ -302,7 +302,7 @@ def load_graph(
     if not is_file and not _is_graph(source):
         raise InputError(f'a graph cannot be loaded from a {type(source).__name__}: '
                          'for pairs of nodes, use graph_from_edges')
-    if is_file and source not in datasets and Path(source).is_dir():
+    if is_file and source and source not in datasets and Path(source).is_dir():
         if directed or bipartite is not False:
             raise InputError(f'{source} is a graph in a folder, which knows neither directions nor '
                              'sides: leave out directed and bipartite')
@@ -312,6 +312,9 @@ def load_graph(
     elif is_table(source) or str(source).lower().endswith('.npz'):
         found = _from_file(Path(source), features, bipartite)
     else: _refuse_name(str(source))
+    if directed and found.get('directed') is False:
+        raise InputError(f'{source if is_file else "this graph"} does not say in which direction '
+                         'its links go: leave out directed')
     if directed: found['directed'] = True
     if bipartite is not False: found.setdefault('bipartite', bipartite)
     return graph_from_edges(**found)
@@ -336,7 +339,8 @@ def save(self: Graph, path, **facts):
     if self.times is not None: arrays['times'] = self.times
     if self.directed: arrays['direction'] = self.direction
     if self.side is not None: arrays['side'] = self.side
-    np.savez_compressed(path, **arrays, **facts)
+    with whole_file(path) as name, open(name, 'wb') as f:   # else an ending .npz is added
+        np.savez_compressed(f, **arrays, **facts)
 
 @patch(as_prop=True)
 def fingerprint(self: Graph) -> str:

@@ -88,6 +88,7 @@ def is_number(text: str) -> bool:
 def cells_of(lines: list, separator: str) -> list:
     "The rows of some lines, as lists of cells without surrounding blanks"
     if separator == ' ': lines = [re.sub(r'\s+', ' ', line.strip()) for line in lines]
+    csv.field_size_limit(2**31 - 1)   # a line without this separator is one long cell
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     return [[cell.strip() for cell in row] for row in rows]
 
@@ -123,7 +124,7 @@ def find_separator(path, lines: list) -> tuple:
 
 # %% ../nbs/U_link_tables.ipynb #bba427b2
 end_names = (('source', 'target'), ('from', 'to'), ('src', 'dst'), ('u', 'v'), ('node1', 'node2'),
-             ('node_1', 'node_2'), ('id1', 'id2'))
+             ('node_1', 'node_2'), ('id1', 'id2'), ('node', 'predicted'))
 time_names = 'time', 'timestamp', 'date', 'year'
 
 @dataclass
@@ -212,6 +213,10 @@ def read_names(path, layout: Layout) -> tuple:
     ends, times, count = [], [], layout.skip
     for rows, time in read_rows(path, layout, layout.skip, object):
         codes, words = pd.factorize(rows.ravel())
+        broken = next((word for word in words if '\n' in word), None)
+        if broken is not None:
+            raise InputError(f'{path} has a name with a line break, {broken[:40]!r}: '
+                             'a quotation mark may be missing')
         place = [ids.setdefault(word.strip(), len(ids)) for word in words]
         missing = (codes < 0) | (np.array([*map(str.strip, words), ''], dtype=object) == '')[codes]
         if missing.any():

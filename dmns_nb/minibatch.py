@@ -252,7 +252,7 @@ def check_rows(c: Config):
                          'with one number per layer')
     if c.encoder == 'sign' and c.num_neighbors:
         raise InputError("encoder='sign' averages over all neighbours: leave out num_neighbors")
-    if c.val_among == 'all':
+    if c.val_among != 'random':
         raise InputError('mini-batches are validated on the candidates of the split: '
                          'leave out val_among')
     known = c.decoder == 'dot' and set(c.samplers) <= set(row_samplers)

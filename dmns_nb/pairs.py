@@ -16,6 +16,7 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity, issparse
 from torch import Tensor, nn
 
+from .checks import InputError
 from .directions import Directions, with_unanswered
 from .encoders import Embeddings
 from .graphs import Graph
@@ -183,6 +184,8 @@ def heuristic_map(split: Split) -> dict:
 # %% ../nbs/17_pairs.ipynb #a7806c7f
 def hide_links(split: Split, share=.15) -> tuple:   # the split without them, and the hidden links
     "Hide a share of the training links, for the trees to learn from"
+    if len(split.train) < 2:
+        raise InputError('boosted trees need two training links at least: hide fewer links')
     count = max(1, round(share*len(split.train)))
     order = torch.randperm(len(split.train))
     rest = split.train[order[count:].sort().values]
@@ -195,6 +198,8 @@ def pairs_to_learn(
 ) -> tuple:
     "Each hidden link from both ends, nodes not linked to these ends, and which of them are links"
     links = hidden if known.directed else torch.cat([hidden, hidden.flip(1)])
+    links = links[known.num_free(links[:, 0].contiguous()) > 0]   # others have no negatives
+    if not len(links): raise InputError('nearly all nodes are linked: there is nothing to learn')
     links = links[torch.randperm(len(links))[:max(1, most//(1 + negatives))]]
     v = links[:, :1].expand(-1, negatives).contiguous()
     pairs = torch.cat([links, torch.stack([v, known.known.draw_unlinked(v)], -1).view(-1, 2)])

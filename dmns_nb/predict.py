@@ -10,6 +10,7 @@ __all__ = ['unlinked_pairs', 'count_unlinked', 'score_pairs', 'calibrate', 'prob
 # %% ../nbs/21_your_graph.ipynb #b227aba1
 from dataclasses import replace
 from functools import partial
+from warnings import warn
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from .disk_candidates import best_on_disk
 from .disk_pairs import DiskFeatures
 from .files import feature_matrix, sparse_rows
 from .graphs import Graph
-from .methods import Run, fit
+from .methods import Run, fit, node_pairs
 from .pairs import TreeScore, pair_features
 from .parts import build
 from .predictor import DotScore
@@ -77,6 +78,11 @@ def calibrate(
     model = LogisticRegression(solver='newton-cholesky', tol=1e-9)   # exact: links are rare
     model.fit(scores[:, None].double().numpy(), is_link.numpy(), weights.numpy())
     run.calibration = model.coef_.item(), model.intercept_.item()
+    if run.calibration[0] < 0:   # higher scores would mean lower probabilities
+        warn('scores say nothing about the validation links: all probabilities are equal',
+             stacklevel=2)
+        share = (weights*is_link).sum()/weights.sum()
+        run.calibration = 0., share.logit().item()
     return run.calibration
 
 def probabilities(run: Run, scores: Tensor) -> Tensor:
@@ -176,7 +182,7 @@ def predict_links(
     if not isinstance(k, (int, np.integer)) or not 1 <= k < n:
         raise InputError(f'the number of predictions per node must lie between 1 and {n - 1}, '
                          f'not {k}')
-    if isinstance(nodes, str): raise InputError(f'nodes are given as a list: [{nodes!r}]')
+    if isinstance(nodes, (str, int)): raise InputError(f'nodes are given as a list: [{nodes!r}]')
     queries = torch.arange(n)
     if nodes is not None: queries = torch.tensor([graph.index(v) for v in nodes], dtype=torch.long)
     if isinstance(graph, DiskGraph):
@@ -206,9 +212,7 @@ def predict_pairs(
 ):           # → the same table; rank: among the pairs given for the same node
     "Scores, probabilities and reasons of given pairs"
     graph, unknown = run.split.graph, nothing_known(run)
-    rows = torch.tensor([[graph.index(v), graph.index(u)] for v, u in pairs]).view(-1, 2)
-    if not len(rows): raise InputError('no pairs are given')
-    v, u = rows.T
+    v, u = node_pairs(graph, pairs).T
     if (v == u).any(): raise InputError('a pair needs two different nodes')
     if graph.side is not None and (graph.side[v] == graph.side[u]).any():
         raise InputError('a pair of a bipartite graph needs a node of each side')
@@ -294,8 +298,7 @@ def with_nodes(
     if isinstance(self.split.graph, DiskGraph):
         raise InputError('a graph in a folder gets no new nodes: convert a table that has them')
     graph, calibration = larger_graph(self.split.graph, features, names, second), calibrate(self)
-    pairs = torch.tensor([[graph.index(v), graph.index(u)] for v, u in links], dtype=torch.long)
-    pairs = pairs.view(-1, 2)
+    pairs = node_pairs(graph, links) if len(links) else torch.empty(0, 2, dtype=torch.long)
     if graph.side is not None and (graph.side[pairs[:, 0]] == graph.side[pairs[:, 1]]).any():
         raise InputError('a link of a bipartite graph joins a node of each side')
     add = lambda known: graph.sorted_pairs(torch.cat([known, pairs]))

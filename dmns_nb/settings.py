@@ -330,11 +330,15 @@ def check_together(c: Config):
     if any(type(k) is not int or k < 0 for k in c.num_neighbors):
         raise InputError('num_neighbors must be whole numbers, 0 for all neighbours, '
                          f'not {c.num_neighbors}')
-    if c.variational and c.encoder == 'sign':
-        raise InputError("encoder='sign' makes points, not clouds: set variational=False")
+    clouds = ('gcn', 'gat', 'sage') if c.architecture == 'ours' else ('gcn',)
+    if c.variational and c.encoder not in clouds:
+        raise InputError(f"encoder={c.encoder!r} makes points, not clouds: set variational=False, "
+                         f"or encoder='gcn'")
+    if c.decoder in ('seal', 'scaled') and (c.samplers, c.encoder) != (('pool',), 'features'):
+        raise InputError(f"decoder={c.decoder!r} goes with the methods seal and scaled only")
+    if 'graphgan' in c.samplers and c.decoder in ('neighbors', 'distances'):
+        raise InputError('GraphGAN needs the dot-product decoder')
     if 'dmns' not in c.samplers: return
-    if c.decoder in ('seal', 'scaled'):
-        raise InputError('generated negatives need the dot-product decoder or the trees')
     if c.encoder == 'none': raise InputError('without an encoder there is nothing to generate')
     if c.channels[-1]%2:
         raise InputError('the last of channels must be even, for the time encoding, '

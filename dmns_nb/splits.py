@@ -17,7 +17,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor
 
-from .checks import InputError, one_of
+from .checks import InputError, one_of, whole_file
 from .files import from_pyg, pyg_edges, read_split_arrays, whole_number
 from .graphs import Graph, graph_from_edges, load_graph, sorted_links
 from .hiding import askable, by_time, hidden_sizes
@@ -101,6 +101,9 @@ def split_links(
 ) -> Split:
     "Hide links for validation and test"
     one_of('by', by, ('random', 'time'))
+    if not isinstance(graph, Graph):
+        raise InputError(f'split_links takes a graph, not a {type(graph).__name__}: '
+                         'load_graph makes one of a file')
     seed = whole_number('seed', seed, 0, 2**64 - 1)
     candidates = whole_number('candidates', candidates, 1, 10**9)
     sizes = hidden_sizes(len(graph.pairs), num_val, num_test)
@@ -242,8 +245,9 @@ def save(self: Split, path):
                          'there is nothing to save')
     train = self.train if self.rows is None else self.rows
     parts = dict(train=train.int(), val=self.val.int(), test=self.test.int())
-    np.savez_compressed(path, **parts, source=self.source, by=self.by,
-                        fingerprint=self.graph.fingerprint)
+    with whole_file(path) as name, open(name, 'wb') as f:   # else an ending .npz is added
+        np.savez_compressed(f, **parts, source=self.source, by=self.by,
+                            fingerprint=self.graph.fingerprint)
 
 # %% ../nbs/02_splits.ipynb #34cfbfbf
 def split_on_disk(
