@@ -1190,4 +1190,5 @@ d = { 'settings': { 'branch': 'main',
                                'dmns_nb.trees.copy_trees': ('r_trees.html#copy_trees', 'dmns_nb/trees.py'),
                                'dmns_nb.trees.grow': ('r_trees.html#grow', 'dmns_nb/trees.py'),
                                'dmns_nb.trees.questions_and_leaves': ('r_trees.html#questions_and_leaves', 'dmns_nb/trees.py'),
-                               'dmns_nb.trees.round_down': ('r_trees.html#round_down', 'dmns_nb/trees.py')}}}
+                               'dmns_nb.trees.round_down': ('r_trees.html#round_down', 'dmns_nb/trees.py'),
+                               'dmns_nb.trees.rounded': ('r_trees.html#rounded', 'dmns_nb/trees.py')}}}

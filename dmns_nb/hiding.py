@@ -21,7 +21,7 @@ def hidden_sizes(m: int, num_val, num_test) -> tuple:
     sizes = [round(share*m) for share in shares]
     if sum(shares) >= 1:
         raise InputError(f'num_val and num_test are {sum(shares):.0%} of the links together: '
-                         'leave some to train on')
+                         'keep some to train on')
     if min(sizes) < 1 or sum(sizes) >= m:
         hint = (f'hide at least one for each, with num_val and num_test above {1/m:.2f}'
                 if m > 2 else 'three are needed at least')

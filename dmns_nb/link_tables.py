@@ -213,9 +213,9 @@ def read_names(path, layout: Layout) -> tuple:
     ends, times, count = [], [], layout.skip
     for rows, time in read_rows(path, layout, layout.skip, object):
         codes, words = pd.factorize(rows.ravel())
-        broken = next((word for word in words if '\n' in word), None)
-        if broken is not None:
-            raise InputError(f'{path} has a name with a line break, {broken[:40]!r}: '
+        swallowed = [word for word in words if '\n' in word and layout.separator in word]
+        if swallowed:
+            raise InputError(f'{path} has a name with a line break, {swallowed[0][:40]!r}: '
                              'a quotation mark may be missing')
         place = [ids.setdefault(word.strip(), len(ids)) for word in words]
         missing = (codes < 0) | (np.array([*map(str.strip, words), ''], dtype=object) == '')[codes]

@@ -212,7 +212,7 @@ def expected_map(scores: Tensor, k: int) -> Tensor:
     right, others = scores[:, :1], scores[:, 1:]
     above = (others > right).float() + .5*(others == right).float()
     p = above.mean(1).clamp(min=1e-6)
-    return ((1 - (1 - p)**(k + 1))/((k + 1)*p)).mean()
+    return (-torch.expm1((k + 1)*torch.log1p(-p))/((k + 1)*p)).mean()   # exact for small p, too
 
 # %% ../nbs/03_ranking.ipynb #86008d7a
 def _scores_of_all(scores_of, queries: Tensor, num_nodes: int) -> Tensor:

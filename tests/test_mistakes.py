@@ -84,7 +84,8 @@ def test_wide_features_and_projections_are_read(tmp_path):
     (tmp_path/'links.csv').write_text('\n'.join(f'{u},{v}' for u, v in RING))
     row = ','.join(['0.123456']*20_000)
     (tmp_path/'wide.csv').write_text('\n'.join(f'{v},{row}' for v in range(6)))
-    assert load_graph(tmp_path/'links.csv', features=tmp_path/'wide.csv').features.shape[1] == 20_000
+    wide = load_graph(tmp_path/'links.csv', features=tmp_path/'wide.csv')
+    assert wide.features.shape[1] == 20_000
     women = nx.davis_southern_women_graph()
     side = [v for v, more in women.nodes(data=True) if more['bipartite'] == 0]
     assert load_graph(nx.bipartite.projected_graph(women, side)).side is None
