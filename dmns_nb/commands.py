@@ -165,7 +165,7 @@ def make_config(method, preset, given: dict, texts):
 
 def check_use(config, refit, embeddings):
     "Refuse what a method cannot do before it is trained"
-    from dmns_nb.predict import check_refit  # slow to import, like all of them
+    from dmns_nb.methods import check_refit  # slow to import, like all of them
     if refit: check_refit(config)
     if embeddings: require_embeddings(embeddings, config)
 

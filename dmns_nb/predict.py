@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['unlinked_pairs', 'count_unlinked', 'score_pairs', 'calibrate', 'probabilities', 'in_words', 'reasons',
            'prediction_table', 'find_first', 'best_nodes', 'chunk_size', 'refuse_all', 'predict_links', 'predict_pairs',
-           'all_links', 'check_refit', 'refit', 'stack_features', 'is_one_hot', 'larger_graph']
+           'all_links', 'refit', 'stack_features', 'is_one_hot', 'larger_graph']
 
 # %% ../nbs/21_your_graph.ipynb #b227aba1
 from dataclasses import replace
@@ -30,7 +30,6 @@ from .pairs import TreeScore, pair_features
 from .parts import build
 from .predictor import DotScore
 from .ranking import link_ids
-from .settings import Config
 from .splits import Split
 
 # %% ../nbs/21_your_graph.ipynb #1ba0435f
@@ -230,18 +229,11 @@ def all_links(graph: Graph) -> Split:
     none = torch.empty(0, 11, dtype=torch.long)
     return Split(graph, graph.pairs, none, none, 'all links')
 
-def check_refit(config: Config):
-    "Refuse settings that cannot do without validation"
-    if 'graphgan' in config.samplers:
-        raise InputError('GraphGAN needs validation links to know when its game begins: '
-                         'it cannot be trained on all links')
-
 def refit(
     run: Run,    # trained on a part of the links
     **options,   # of fit
 ) -> Run:
     "The same settings trained on all known links, up to the best epoch of the run"
-    check_refit(run.config)
     if isinstance(run.split.graph, DiskGraph):
         raise InputError('a graph in a folder does without its few hidden links: predict from the '
                          'run itself')

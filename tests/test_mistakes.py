@@ -47,6 +47,7 @@ def table(folder, text):
     (lambda _: fit(GRAPH), 'takes a split and a Config'),
     (lambda _: Run.load('any.run', GRAPH), 'not a Graph'),
     (lambda _: fit(replace(SPLIT, train=SPLIT.train[:1]), Config('pairs')), 'two training links'),
+    (lambda _: fit(replace(SPLIT, val=SPLIT.val[:0]), Config('graphgan')), 'on all links'),
     (lambda _: search(SPLIT, Config('gcn'), dict(lr=[])), 'needs values to try for lr')])
 def test_a_mistake_is_named(tmp_path, call, message):
     with pytest.raises(InputError, match=message): call(tmp_path)
