@@ -12,6 +12,7 @@ from dmns_nb.checks import InputError
 from dmns_nb.graphs import graph_from_edges, load_graph, synth_graph
 from dmns_nb.methods import Run, fit, search
 from dmns_nb.predict import calibrate, predict_links, predict_pairs
+from dmns_nb.ranking import expected_map
 from dmns_nb.runs import read_pairs
 from dmns_nb.settings import Config
 from dmns_nb.splits import read_split, split_links
@@ -125,3 +126,19 @@ def test_what_graphgan_learned_before_its_game_is_loaded(tmp_path):
 def test_negatives_of_other_sources_are_refused():
     run = fit(SPLIT, Config('dmns', channels=(8, 8), epochs=1, source='moments'), quiet=True)
     with pytest.raises(InputError, match='has no reverse process'): run.negatives(0, 5)
+
+
+def test_a_pair_has_one_score_whichever_way_it_is_computed():
+    split = split_links(synth_graph(400), .1, .1, candidates=5)
+    run = fit(split, Config('pairs'), quiet=True)
+    queries = torch.arange(400).repeat_interleave(66)
+    others = torch.randint(400, queries.shape, generator=torch.Generator().manual_seed(0))
+    asked = (queries != others) & ~split.train_graph.has_link(queries, others)
+    v, u = queries[asked], others[asked]
+    torch.testing.assert_close(run.score_rows(torch.stack([v, u], 1))[:, 0],
+                               run.score_all(torch.arange(400))[v, u], rtol=0, atol=1e-5)
+
+
+def test_questions_that_are_answered_perfectly_count_one():
+    perfect = torch.cat([torch.ones(5, 1), torch.zeros(5, 100)], 1)
+    assert abs(expected_map(perfect, 9) - 1) < 1e-4

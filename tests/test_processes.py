@@ -113,6 +113,8 @@ def test_two_processes_give_the_curve_of_one_even_if_one_is_killed(toy):
     torch.testing.assert_close(value, alone_value, rtol=0, atol=1e-3)
     saved = torch.load(checkpoint, weights_only=True)
     assert saved['state']['epoch'] == LAWS['epochs']
+    saved = torch.load(folder/'out'/'toy-dmns-0.run', weights_only=True)
+    assert saved['origin']['dataset'] == '../toy.npz'   # so that dmns_predict finds its graph
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='finds the processes in /proc')
