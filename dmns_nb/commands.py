@@ -9,7 +9,7 @@ __all__ = ['commands', 'run_name', 'log_file', 'check_logs', 'train_seeds', 'tra
            'dmns_convert', 'find_command']
 
 # %% ../nbs/K_commands.ipynb #d9de761b
-import hashlib, os, sys
+import hashlib, sys
 from json import dumps
 from math import log2
 from pathlib import Path
@@ -83,13 +83,12 @@ def list_settings():
 
 def load_data(dataset, root, split, features, kind=None, **options):
     "The graph and its split; the options are those of a new split, None where not given"
-    from dmns_nb.graphs import datasets, load_graph
+    from dmns_nb.graphs import in_folder, load_graph
     from dmns_nb.settings import require_seed
     from dmns_nb.splits import load_split, split_links
     given = {name: value for name, value in options.items() if value is not None}
     if 'seed' in given: require_seed(given['seed'], '--split-seed')
-    in_folder = dataset not in datasets and os.path.isdir(dataset)
-    if given and in_folder:
+    if given and in_folder(dataset):
         raise InputError(f'{dataset} has a split of its own: leave out --split-seed, --num-val, '
                          '--num-test and --candidates')
     if given and split not in (None, 'own'):
@@ -99,7 +98,7 @@ def load_data(dataset, root, split, features, kind=None, **options):
         if not given: return load_split(dataset, root, split, features=features, **kind or {})
         return split_links(load_graph(dataset, root, features, **kind or {}), **given)
     except InputError as e:
-        if in_folder or 'candidates' not in str(e) and 'too few' not in str(e): raise
+        if in_folder(dataset) or 'candidates' not in str(e) and 'too few' not in str(e): raise
         raise InputError(f'{e}; --candidates, --num-val and --num-test make another split') from e
 
 # %% ../nbs/K_commands.ipynb #0bf610d0

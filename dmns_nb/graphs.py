@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['datasets', 'Graph', 'data_root', 'dataset_folder', 'pyg_dataset', 'pairs_of', 'sorted_links', 'sorted_arcs',
-           'graph_from_edges', 'load_graph', 'synth_graph']
+           'graph_from_edges', 'in_folder', 'load_graph', 'synth_graph']
 
 # %% ../nbs/01_graphs.ipynb #6a82f429
 import hashlib
@@ -262,6 +262,10 @@ def _is_graph(source) -> bool:
     "Whether a source is a graph of PyG or networkx"
     return any(hasattr(source, name) for name in ('edge_index', 'edge_types', 'edges'))
 
+def in_folder(source) -> bool:
+    "Whether a source is the path of a folder, and not the name of a dataset"
+    return bool(source) and source not in datasets and Path(source).is_dir()
+
 def _from_library(source) -> dict:
     "Arguments of `graph_from_edges`, from a graph of PyG or networkx"
     is_networkx = hasattr(source, 'edges') and hasattr(source, 'nodes')
@@ -302,7 +306,7 @@ def load_graph(
     if not is_file and not _is_graph(source):
         raise InputError(f'a graph cannot be loaded from a {type(source).__name__}: '
                          'for pairs of nodes, use graph_from_edges')
-    if is_file and source and source not in datasets and Path(source).is_dir():
+    if is_file and in_folder(source):
         if directed or bipartite is not False:
             raise InputError(f'{source} is a graph in a folder, which knows neither directions nor '
                              'sides: leave out directed and bipartite')
